@@ -1,0 +1,1 @@
+"""lowjoule: the least energy for the time allowed."""

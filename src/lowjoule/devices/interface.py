@@ -1,0 +1,123 @@
+"""The narrow waist: what software needs to know of a device, and no more.
+
+A device reads and writes; it decides nothing. What it cannot tell is None, never 0. Only
+`lowjoule.control` calls `Device.apply`; everything else asks for a claim there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from lowjoule.clock import Clock
+from lowjoule.knobs import Applied, Setting, Space
+from lowjoule.profile import Profile
+from lowjoule.source import Source
+from lowjoule.workloads.work import Work
+from lowjoule.workloads.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Which device this is. `uuid` identifies the board, `model` what it shares with its kind."""
+
+    uuid: str
+    model: str
+    vendor: str
+    backend: str
+    driver: str
+    source: Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a device says now, in SI units; None is "does not say".
+
+    `energy_j` is cumulative from an arbitrary start; `power_w` the device's usual power figure,
+    averaged over `power_window_s` (0 is instant); `time_s` is of the device's clock.
+    """
+
+    time_s: float
+    energy_j: float | None = None
+    power_w: float | None = None
+    power_window_s: float | None = None
+    sm_clock_hz: float | None = None
+    memory_clock_hz: float | None = None
+    temperature_c: float | None = None
+    utilisation: float | None = None
+    throttle_reasons: frozenset[str] = frozenset()
+
+
+@runtime_checkable
+class Device(Protocol):
+    """A device: identity, what can be turned, readings, and writing a setting."""
+
+    @property
+    def identity(self) -> Identity:
+        """Which device this is."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """The time that this device lives in: real, or virtual."""
+        ...
+
+    @property
+    def space(self) -> Space:
+        """The device's own knobs (limits and clocks; not a workload's batch size)."""
+        ...
+
+    def read(self) -> Reading:
+        """Return what the device says now; raises `DeviceError` when it is lost."""
+        ...
+
+    def current(self) -> Setting:
+        """Return the setting in force, one value for each knob of `space`."""
+        ...
+
+    def apply(self, setting: Setting) -> Applied:
+        """Write `setting` (some or all knobs of `space`) and return what was read back.
+
+        Raises `InvalidValueError` for a value outside the domain, `DeviceError` when refused.
+        """
+        ...
+
+
+class Execution(Protocol):
+    """Work under way on a device that runs work itself."""
+
+    def wait(self) -> None:
+        """Return when the device is done; virtual time moves, real time passes."""
+        ...
+
+
+@runtime_checkable
+class WorkDevice(Device, Protocol):
+    """A device that runs work itself: a simulated or a replayed one."""
+
+    def workload_names(self) -> tuple[str, ...]:
+        """Return the names of the workloads that this device can run."""
+        ...
+
+    def workload(self, name: str | None = None) -> Workload:
+        """Return the workload called `name`, or the only one there is; `UnknownNameError`."""
+        ...
+
+    def workload_space(self, workload: Workload) -> Space:
+        """Return the knobs of `workload` that this device can run (batch size, precision)."""
+        ...
+
+    def submit(self, workload: Workload, work: Work, setting: Setting) -> Execution:
+        """Start `work` of `workload` with the workload's own knobs at `setting`.
+
+        Raises `OutOfMemoryError` where it does not fit and `NotMeasuredError` where a table has
+        no such setting.
+        """
+        ...
+
+    def survey(self, workload: Workload) -> Profile:
+        """Return all that the device knows of `workload`, every setting, without running it.
+
+        For pictures and reports; a search never sees it.
+        """
+        ...

@@ -1,0 +1,1 @@
+"""A simulated GPU: power and time from the mechanism alone."""

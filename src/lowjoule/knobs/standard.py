@@ -1,0 +1,58 @@
+"""The names of the knobs that every backend and workload shares, and what a change of each takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lowjoule.knobs.knob import Knob, Privilege, Scope, Value
+from lowjoule.quantities import Unit
+
+POWER_LIMIT = "power_limit"
+SM_CLOCK = "sm_clock"
+MEMORY_CLOCK = "memory_clock"
+BATCH_SIZE = "batch_size"
+MICRO_BATCH = "micro_batch"
+PRECISION = "precision"
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    unit: Unit
+    scope: Scope
+    privilege: Privilege
+    changes_learning: bool
+
+
+_KINDS = {
+    POWER_LIMIT: _Kind(Unit.WATT, Scope.LIVE, Privilege.ADMINISTRATOR, False),
+    SM_CLOCK: _Kind(Unit.HERTZ, Scope.LIVE, Privilege.ADMINISTRATOR, False),
+    MEMORY_CLOCK: _Kind(Unit.HERTZ, Scope.LIVE, Privilege.ADMINISTRATOR, False),
+    BATCH_SIZE: _Kind(Unit.COUNT, Scope.RESTART, Privilege.NONE, True),
+    MICRO_BATCH: _Kind(Unit.COUNT, Scope.STEP, Privilege.NONE, False),
+    PRECISION: _Kind(Unit.NONE, Scope.RESTART, Privilege.NONE, True),
+}
+
+STANDARD_NAMES = tuple(_KINDS)
+
+
+def standard_knob(
+    name: str, values: Iterable[Value], default: Value, *, latency_s: float = 0.0
+) -> Knob:
+    """Return the knob of a standard `name` over `values`; numbers are sorted, repeats dropped.
+
+    A name that is not standard gives a plain live count.
+    """
+    kind = _KINDS.get(name, _Kind(Unit.NONE, Scope.LIVE, Privilege.NONE, False))
+    unique = tuple(dict.fromkeys(values))
+    numeric = not any(isinstance(value, str) for value in unique)
+    return Knob(
+        name=name,
+        unit=kind.unit,
+        values=tuple(sorted(unique, key=float)) if numeric else unique,
+        default=default,
+        scope=kind.scope,
+        latency_s=latency_s,
+        privilege=kind.privilege,
+        changes_learning=kind.changes_learning,
+    )

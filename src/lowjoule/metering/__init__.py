@@ -1,0 +1,1 @@
+"""Energy, time and power between two moments."""

@@ -1,0 +1,1 @@
+"""Objectives and constraints, in Python and as text."""

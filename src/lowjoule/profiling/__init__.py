@@ -1,0 +1,1 @@
+"""One setting becomes one trustworthy point."""

@@ -1,0 +1,1 @@
+"""Every measured point, kept."""

@@ -1,0 +1,1 @@
+"""The conformance suite and fakes, for tests of devices; imported by nothing."""

@@ -1,0 +1,1 @@
+"""Searches without I/O, and the driver that runs them."""
