@@ -1,0 +1,207 @@
+"""The driver: runs any search on any device that runs work, and keeps the accounts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lowjoule.control import Claim
+from lowjoule.devices.interface import WorkDevice
+from lowjoule.errors import DeviceError
+from lowjoule.knobs import POWER_LIMIT, Knob, Setting, Space
+from lowjoule.objectives.objective import Constraint, Objective, Outcome
+from lowjoule.profiling import Profiler, Trial
+from lowjoule.tuning.result import Saving, Side, TuneResult
+from lowjoule.tuning.search import Observation, Problem, Search
+from lowjoule.workloads import Work, Workload
+
+SearchFactory = Callable[[Problem], Search]
+JOB_UNITS = 100.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What the driver tells of a trial that has just ended."""
+
+    draws: int
+    trial: Trial
+    observation: Observation
+
+
+class Driver:
+    """Runs a search: applies each setting through a claim, measures, tells, and restores.
+
+    `knobs` names what may be turned; by default everything that leaves learning alone. The
+    default setting (the baseline) is the one in force on the device when the driver starts, and
+    a power limit is never raised above it. `job` is the work of the whole job (by default the
+    workload's typical run, or 100 units); it weighs the search's cost against what it saves.
+    """
+
+    def __init__(
+        self,
+        device: WorkDevice,
+        workload: Workload,
+        *,
+        objective: Objective,
+        search: SearchFactory,
+        constraints: Iterable[Constraint] = (),
+        knobs: Iterable[str] | None = None,
+        job: Work | None = None,
+        start: Setting | None = None,
+        window_s: float = 10.0,
+        on_trial: Callable[[Progress], None] | None = None,
+    ) -> None:
+        self.device = device
+        self.workload = workload
+        self.objective = objective
+        self.constraints = tuple(constraints)
+        self.notes: list[str] = []
+        self.job = self._job(job)
+        self.space = self._space(knobs)
+        self._search = search
+        self._start = start
+        self._window_s = window_s
+        self._on_trial = on_trial
+        self._trials: list[Trial] = []
+
+    def run(self) -> TuneResult:
+        """Run the search to its end and return what it found.
+
+        The device is as it was before when this returns or raises. Raises `InfeasibleError` when
+        no tried setting meets the constraints, `DeviceError` when the default does not run.
+        """
+        problem = Problem(
+            space=self.space,
+            objective=self.objective,
+            constraints=self.constraints,
+            default=self.space.default,
+            start=self._start,
+            remaining_work=self.job.quantity,
+        )
+        search = self._search(problem)
+        self._trials = []
+        with Claim(self.device, f"the tuning of {self.workload.name}") as claim:
+            profiler = Profiler(claim, self.device, self.workload, window_s=self._window_s)
+            self._try(profiler, search, problem.default)
+            while (setting := search.ask()) is not None:
+                self._try(profiler, search, setting)
+        self.notes += claim.notes
+        return self._result(search)
+
+    def _try(self, profiler: Profiler, search: Search, setting: Setting) -> None:
+        trial = profiler.measure(setting)
+        self._trials.append(trial)
+        observation = observe(trial)
+        if observation.failure is not None and len(self._trials) == 1:
+            raise DeviceError(
+                f"{self.workload.name} does not run at the default {dict(setting)} on "
+                f"{self.device.identity.model}: {observation.failure}",
+                cure="choose another default or workload",
+            )
+        search.tell(observation)
+        if self._on_trial is not None:
+            self._on_trial(Progress(draws=len(self._trials), trial=trial, observation=observation))
+
+    def _result(self, search: Search) -> TuneResult:
+        default = self._default_side()
+        found = search.recommend()
+        chosen = Side(
+            setting=found.setting,
+            time_s=found.time_s,
+            energy_j=found.energy_j,
+            objective=found.objective,
+            uncertainty=found.uncertainty,
+        )
+        if chosen.setting == default.setting:
+            chosen = default
+        return TuneResult(
+            identity=self.device.identity,
+            workload=self.workload,
+            space=self.space,
+            objective=self.objective.name,
+            constraints=tuple(one.text for one in self.constraints),
+            default=default,
+            chosen=chosen,
+            trials=tuple(self._trials),
+            saving=Saving.of(self._trials, default, chosen, self.job),
+            confidence=found.confidence,
+            notes=(*self.notes, *found.notes),
+        )
+
+    def _default_side(self) -> Side:
+        """Return the default's figures: the means of its windows, the spread where repeated."""
+        told = [observe(trial) for trial in self._trials if trial.asked == self.space.default]
+        times = np.array([one.time_s for one in told if one.time_s is not None])
+        energies = np.array([one.energy_j for one in told if one.energy_j is not None])
+        outcome = Outcome(time_s=np.asarray(times.mean()), energy_j=np.asarray(energies.mean()))
+        values = self.objective.values(Outcome(time_s=times, energy_j=energies), outcome)
+        spread = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+        return Side(
+            setting=self.space.default,
+            time_s=float(times.mean()),
+            energy_j=float(energies.mean()),
+            objective=float(self.objective.values(outcome, outcome)),
+            uncertainty=spread,
+        )
+
+    def _job(self, job: Work | None) -> Work:
+        if job is None:
+            job = self.workload.job
+        if job is None:
+            job = Work(JOB_UNITS, self.workload.unit)
+            self.notes.append(f"the job is taken to be {job}: say how much it is")
+        job.check(Work(1.0, self.workload.unit))
+        return job
+
+    def _space(self, names: Iterable[str] | None) -> Space:
+        """Return the joint space of device and workload, free in what may be turned."""
+        joint = self.device.joint_space(self.workload)
+        found = self.device.current()
+        knobs = tuple(_as_found(knob, found) for knob in joint.knobs)
+        if found != joint.default.only(found):
+            self.notes.append(f"the device was found at {dict(found)}, the baseline here")
+        joint = Space(knobs, joint.rules, joint.listed)
+        if names is None:
+            return joint.free(knob.name for knob in knobs if not knob.changes_learning)
+        return joint.free(names)
+
+
+def _as_found(knob: Knob, found: Setting) -> Knob:
+    """Return `knob` with the value in force as its default, a power limit capped at it."""
+    if knob.name not in found:
+        return knob
+    value = found[knob.name]
+    values = [*knob.values, *(() if value in knob.values else (value,))]
+    if knob.name == POWER_LIMIT:
+        values = [one for one in values if float(one) <= float(value)]
+    ordered = values if isinstance(value, str) else sorted(values, key=float)
+    return replace(knob, values=tuple(ordered), default=value)
+
+
+def observe(trial: Trial) -> Observation:
+    """Return what a search is told of `trial`: figures of one unit of work."""
+    measured = trial.measurement
+    quantity = trial.work.quantity if trial.work else None
+    if measured is None or quantity is None:
+        return Observation(
+            asked=trial.asked,
+            achieved=trial.achieved,
+            time_s=None,
+            energy_j=None,
+            overhead_s=trial.overhead_s,
+            overhead_j=trial.overhead_j,
+            failure=trial.failure,
+        )
+    return Observation(
+        asked=trial.asked,
+        achieved=trial.achieved,
+        time_s=measured.time_s / quantity,
+        energy_j=measured.energy_j / quantity,
+        energy_sd_j=measured.uncertainty_j / quantity or None,
+        peak_power_w=measured.peak_power_w,
+        work=trial.total_work,
+        overhead_s=trial.overhead_s,
+        overhead_j=trial.overhead_j,
+    )
