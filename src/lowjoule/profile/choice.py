@@ -1,0 +1,134 @@
+"""A choice: the best point under an objective and constraints, and how sure it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lowjoule.errors import InfeasibleError
+from lowjoule.objectives.objective import Constraint, Objective, Outcome
+from lowjoule.profile.plan import Plan
+from lowjoule.profile.point import Point
+from lowjoule.profile.profile import Floats, Profile
+from lowjoule.profile.pruning import Indices
+from lowjoule.quantities import Unit, show
+
+_STEP = 1e-5
+_CLOSE_SD = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The chosen point, the objective's value there, and how sure the choice is.
+
+    `uncertainty` is the standard deviation of `value` from the points' statistical spread,
+    without the board's gain, which is common to all of them; `confidence` the smallest
+    probability that the point beats a single rival; `rivals` the points too close to tell apart
+    (within two standard deviations of the difference), which are worth measuring again. The
+    former two are None where no spread was measured.
+    """
+
+    point: Point
+    plan: Plan
+    value: float
+    uncertainty: float | None
+    confidence: float | None
+    rivals: tuple[Point, ...]
+
+
+def choose(
+    profile: Profile, rows: Indices, objective: Objective, constraints: Sequence[Constraint]
+) -> Choice:
+    """Return the best row of `profile`: among `rows`, or among all where there are constraints.
+
+    Raises `InfeasibleError` where no point keeps to the constraints or there is none.
+    """
+    candidates = feasible_rows(profile, constraints) if constraints else rows
+    if len(candidates) == 0:
+        raise InfeasibleError("the profile has no point", cure="measure one, or relax a constraint")
+    values = _values(profile, objective, candidates)
+    best = int(np.argmin(values))
+    row = int(candidates[best])
+    spread = _spread(profile, objective, candidates)
+    confidence, rivals = _doubts(values, spread, best)
+    return Choice(
+        point=profile.point(row),
+        plan=profile.plan(row),
+        value=float(values[best]),
+        uncertainty=None if spread is None else float(spread[best]),
+        confidence=confidence,
+        rivals=tuple(profile.point(int(candidates[one])) for one in rivals),
+    )
+
+
+def feasible_rows(profile: Profile, constraints: Sequence[Constraint]) -> Indices:
+    """Return the rows that keep to every constraint; `InfeasibleError` names the closest."""
+    if len(profile) == 0:
+        raise InfeasibleError("the profile has no point", cure="measure one, or relax a constraint")
+    excess = np.stack(
+        [
+            constraint.excess(
+                profile.outcome(), profile.baseline() if constraint.needs_baseline else None
+            )
+            for constraint in constraints
+        ]
+    )
+    worst = excess.max(axis=0)
+    rows = np.flatnonzero(worst <= 0.0)
+    if len(rows) == 0:
+        closest = int(np.argmin(worst))
+        broken = constraints[int(np.argmax(excess[:, closest]))]
+        point = profile.point(closest)
+        raise InfeasibleError(
+            f"no point keeps to {', '.join(one.text for one in constraints)}",
+            cure=f"the closest is {dict(point.setting)} with {show(point.time_s, Unit.SECOND)}, "
+            f"{show(point.energy_j, Unit.JOULE)} and {show(point.power_w, Unit.WATT)}, "
+            f"{worst[closest]:.2%} beyond {broken.text}: relax it",
+        )
+    return rows
+
+
+def _outcome(profile: Profile, rows: Indices, time: float = 1.0, energy: float = 1.0) -> Outcome:
+    price = profile.price_w if isinstance(profile.price_w, float) else profile.price_w[rows]
+    time_s = profile.time_s[rows] * time
+    energy_j = profile.energy_j[rows] * energy
+    return Outcome(time_s=time_s, energy_j=np.asarray(energy_j - price * time_s))
+
+
+def _values(
+    profile: Profile, objective: Objective, rows: Indices, time: float = 1.0, energy: float = 1.0
+) -> Floats:
+    base = profile.baseline(effective=True) if objective.needs_baseline else None
+    return np.asarray(objective.values(_outcome(profile, rows, time, energy), base))
+
+
+def _spread(profile: Profile, objective: Objective, rows: Indices) -> Floats | None:
+    """Return the standard deviation of each row's value to first order in both figures' spread."""
+    if profile.time_sd_s is None or profile.energy_sd_j is None:
+        return None
+    here = _values(profile, objective, rows)
+    by_time = (_values(profile, objective, rows, time=1.0 + _STEP) - here) / _STEP
+    by_energy = (_values(profile, objective, rows, energy=1.0 + _STEP) - here) / _STEP
+    energy_j = np.where(profile.energy_j[rows] > 0, profile.energy_j[rows], np.inf)
+    return np.hypot(
+        by_time * profile.time_sd_s[rows] / profile.time_s[rows],
+        by_energy * profile.energy_sd_j[rows] / energy_j,
+    )
+
+
+def _doubts(values: Floats, spread: Floats | None, best: int) -> tuple[float | None, list[int]]:
+    if spread is None:
+        return None, []
+    if len(values) == 1:
+        return 1.0, []
+    others = np.delete(np.arange(len(values)), best)
+    gap = values[others] - values[best]
+    doubt = np.hypot(spread[others], spread[best])
+    certain = np.where(gap > 0, np.inf, 0.0)
+    sigmas = np.divide(gap, doubt, out=certain, where=doubt > 0)
+    confidence = 0.5 * math.erfc(-float(sigmas.min()) / math.sqrt(2.0))
+    close = others[sigmas < _CLOSE_SD]
+    return confidence, [int(one) for one in close[np.argsort(values[close], kind="stable")]]
