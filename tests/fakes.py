@@ -106,6 +106,10 @@ class FakeDevice:
         self.values.update(new)
         return Applied(setting, self.current().only(setting))
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return ("a fake",)
+
     def workload_names(self) -> tuple[str, ...]:
         return ("job",)
 

@@ -129,7 +129,16 @@ def test_unknown_constraints_are_answered_with_the_nearest() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["eds:2", "eds:-0.1", "energy:3", "zeus:0.5", "zeus:0.5@0W", "money:x", "carbon:-1g/kWh", "money:1.2.3/kWh"],
+    [
+        "eds:2",
+        "eds:-0.1",
+        "energy:3",
+        "zeus:0.5",
+        "zeus:0.5@0W",
+        "money:x",
+        "carbon:-1g/kWh",
+        "money:1.2.3/kWh",
+    ],
 )
 def test_arguments_that_do_not_fit(text: str) -> None:
     with pytest.raises(InvalidValueError):

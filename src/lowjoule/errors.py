@@ -7,7 +7,10 @@ text alone and exits with `exit_code`. Anything else that escapes is a fault of 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+
+
+_LONGEST_NAME = 80
 
 
 class LowjouleError(Exception):
@@ -24,6 +27,14 @@ class LowjouleError(Exception):
         self.problem = problem
         self.cure = cure
 
+    def __reduce__(self) -> tuple[Callable[..., LowjouleError], tuple[object, ...]]:
+        # exceptions are rebuilt from `args`, the one sentence, in which the two are joined
+        return _rebuilt, (type(self), self.problem, self.cure)
+
+
+def _rebuilt(kind: type[LowjouleError], problem: str, cure: str) -> LowjouleError:
+    return kind(problem, cure=cure)
+
 
 class InvalidValueError(LowjouleError, ValueError):
     """A value given by the user is outside what is allowed."""
@@ -35,8 +46,11 @@ class UnknownNameError(LowjouleError, LookupError):
     @classmethod
     def among(cls, kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
         """Return the error for `name`, unknown among the `known` names of a `kind` of thing."""
+        name = name[:_LONGEST_NAME]
         names = sorted(known)
-        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        folded = {one.casefold(): one for one in names}
+        close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)
+        near = [folded[one] for one in close]
         if near:
             cure = "did you mean " + " or ".join(repr(one) for one in near) + "?"
         elif names:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from enum import StrEnum
 
 from lowjoule.errors import InvalidValueError
@@ -26,27 +27,42 @@ class Unit(StrEnum):
     NONE = ""
 
 
-_PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
-_SMALL = {"": 1.0, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9}
+_LARGE = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+_SMALL = {"n": 1e-9, "µ": 1e-6, "m": 1e-3}
+_ASCII = {"u": 1e-6}
+_BINARY = {p + "iB": 1024.0**n for n, p in enumerate(("K", "M", "G", "T", "P"), start=1)}
+_LONG_TIMES = {"min": 60.0, "h": 3600.0, "d": 86400.0}
+_TIME_NAMES = {"sec": 1.0, "hr": 3600.0, "hour": 3600.0, "hours": 3600.0} | {
+    "day": 86400.0,
+    "days": 86400.0,
+}
 
 
-def _scaled(symbol: str, *tables: dict[str, float]) -> dict[str, float]:
+def _scaled(symbol: str, *tables: Mapping[str, float]) -> dict[str, float]:
     return {p + symbol: f for table in tables for p, f in table.items()}
 
 
-_BINARY = {p + "iB": 1024.0**n for n, p in enumerate(("K", "M", "G", "T", "P"), start=1)}
-
-_SPELLINGS: dict[Unit, dict[str, float]] = {
-    Unit.SECOND: _scaled("s", _SMALL)
-    | {"min": 60.0, "h": 3600.0, "d": 86400.0}
-    | {"sec": 1.0, "hr": 3600.0, "hour": 3600.0, "hours": 3600.0, "day": 86400.0, "days": 86400.0},
-    Unit.WATT: _scaled("W", _PREFIXES, {"m": 1e-3}),
-    Unit.JOULE: _scaled("J", _PREFIXES, {"m": 1e-3})
-    | {p + "Wh": f * 3600.0 for p, f in _PREFIXES.items()},
-    Unit.HERTZ: _scaled("Hz", _PREFIXES),
-    Unit.BYTE: _scaled("B", _PREFIXES) | _BINARY,
+_PARSED: dict[Unit, dict[str, float]] = {
+    Unit.SECOND: {"s": 1.0} | _scaled("s", _SMALL, _ASCII) | _LONG_TIMES | _TIME_NAMES,
+    Unit.WATT: _scaled("W", _LARGE, _SMALL, _ASCII),
+    Unit.JOULE: _scaled("J", _LARGE, _SMALL, _ASCII)
+    | {p + "Wh": f * 3600.0 for p, f in _LARGE.items()},
+    Unit.HERTZ: _scaled("Hz", _LARGE),
+    Unit.BYTE: _scaled("B", _LARGE) | _BINARY,
     Unit.RATIO: {"%": 0.01, "": 1.0},
-    Unit.COUNT: {p: f for p, f in _PREFIXES.items() if p in ("", "k", "M", "G")},
+    Unit.COUNT: _LARGE | {"K": 1e3, "B": 1e9},
+    Unit.NONE: {"": 1.0},
+}
+
+# What `show` chooses from, ascending.
+_SHOWN: dict[Unit, dict[str, float]] = {
+    Unit.SECOND: _scaled("s", _SMALL) | {"s": 1.0} | _LONG_TIMES,
+    Unit.WATT: _scaled("W", _SMALL, _LARGE),
+    Unit.JOULE: _scaled("J", _SMALL, _LARGE),
+    Unit.HERTZ: _scaled("Hz", _LARGE),
+    Unit.BYTE: _scaled("B", _LARGE),
+    Unit.RATIO: {"%": 0.01},
+    Unit.COUNT: {"": 1.0},
     Unit.NONE: {"": 1.0},
 }
 
@@ -61,11 +77,16 @@ _EXAMPLES = {
     Unit.NONE: "1.5",
 }
 
-_NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
+# [0-9], not \d: float() would take digits of other scripts too, and people mistype them.
+_NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _TERM = re.compile(rf"\s*({_NUMBER})\s*([A-Za-zµ%]*)\s*")
 _COMPOUND = re.compile(
-    r"\s*(?:(\d+)\s*d)?\s*(?:(\d+)\s*h)?\s*(?:(\d+)\s*m(?:in)?)?\s*(?:(\d+)\s*s)?"
+    r"\s*(?:([0-9]+)\s*d)?\s*(?:([0-9]+)\s*h)?\s*(?:([0-9]+)\s*m(?:in)?)?\s*(?:([0-9]+)\s*s)?\s*"
 )
+_COMPOUND_PARTS = 2
+_LONG_S = 600.0
+_MOST_DIGITS = 1e15
+_EXACT = 1e-12
 
 
 def parse(text: str, unit: Unit) -> float:
@@ -74,61 +95,82 @@ def parse(text: str, unit: Unit) -> float:
     A bare number is taken as already in `unit`. Raises `InvalidValueError` for anything else:
     another unit, an unknown prefix, a number that is not finite.
     """
-    spellings = _SPELLINGS[unit]
-    match = _TERM.fullmatch(text)
-    if match:
-        number, suffix = match.groups()
-        factor = 1.0 if suffix == "" else spellings.get(suffix)
-        if factor is not None and math.isfinite(value := float(number) * factor):
-            return value
-    if unit is Unit.SECOND and text.strip() and (parts := _COMPOUND.fullmatch(text)):
-        factors = (86400.0, 3600.0, 60.0, 1.0)
-        value = sum(float(p) * f for p, f in zip(parts.groups(), factors, strict=True) if p)
-        if math.isfinite(value):
-            return value
-    name = unit.name.lower()
-    raise InvalidValueError(
-        f"{text!r} is not a quantity in {'plain numbers' if unit is Unit.NONE else name + 's'}",
-        cure=f"write it like {_EXAMPLES[unit]}",
-    )
+    value = _single(text, unit)
+    if value is None and unit is Unit.SECOND:
+        value = _compound(text)
+    if value is not None and math.isfinite(value):
+        return value
+    kind = "a plain number" if unit is Unit.NONE else f"a quantity in {_plural(unit)}"
+    shown = text if len(text) <= 40 else text[:40] + "..."
+    raise InvalidValueError(f"{shown!r} is not {kind}", cure=f"write it like {_EXAMPLES[unit]}")
 
 
 def show(value: float | None, unit: Unit, digits: int = 3) -> str:
-    """Return `value` in SI `unit` for people, with `digits` significant digits; None is "n/a"."""
+    """Return `value` in SI `unit` for people; None (and NaN) is "n/a".
+
+    It is rounded to `digits` significant digits, but whole parts are kept ("131072"), and what
+    is an integer is written as one ("90", "300 W"). Times of ten minutes and more are in
+    minutes, hours or days. `parse` reads it back, within the digits printed.
+    """
     if value is None or math.isnan(value):
         return "n/a"
     if math.isinf(value):
         return "-inf" if value < 0 else "inf"
-    if unit is Unit.RATIO:
-        return _digits(value * 100.0, digits) + " %"
-    if unit is Unit.SECOND and abs(value) >= 600.0:
-        return _long_time(value, digits)
-    if unit in (Unit.NONE, Unit.COUNT):
-        return _digits(value, digits)
-    prefix, factor = _prefix(value, small=unit is Unit.SECOND, digits=digits)
-    return f"{_digits(value / factor, digits)} {prefix}{unit.value}"
+    scales = _SHOWN[unit]
+    suffix, factor = _scale(_rounded(value, digits), unit, scales)
+    number = _digits(value / factor, digits)
+    return f"{number} {suffix}".rstrip()
 
 
-def _prefix(value: float, *, small: bool, digits: int) -> tuple[str, float]:
-    table = (_SMALL if small else {}) | ({} if small else _PREFIXES) | {"": 1.0}
-    table.pop("u", None)
-    size = abs(float(f"{value:.{digits - 1}e}"))
-    fitting = [(p, f) for p, f in table.items() if size >= f]
-    if not fitting:
-        return min(table.items(), key=lambda item: item[1]) if size else ("", 1.0)
-    return max(fitting, key=lambda item: item[1])
+def _plural(unit: Unit) -> str:
+    name = unit.name.lower()
+    return name if unit is Unit.HERTZ else name + "s"
 
 
-def _long_time(value: float, digits: int) -> str:
-    for suffix, factor in (("d", 86400.0), ("h", 3600.0)):
-        if abs(value) >= factor:
-            return f"{_digits(value / factor, digits)} {suffix}"
-    return f"{_digits(value / 60.0, digits)} min"
+def _single(text: str, unit: Unit) -> float | None:
+    match = _TERM.fullmatch(text)
+    if match is None:
+        return None
+    number, suffix = match.groups()
+    factor = 1.0 if suffix == "" else _PARSED[unit].get(suffix)
+    return None if factor is None else float(number) * factor
+
+
+def _compound(text: str) -> float | None:
+    match = _COMPOUND.fullmatch(text)
+    if match is None or sum(part is not None for part in match.groups()) < _COMPOUND_PARTS:
+        return None
+    factors = (86400.0, 3600.0, 60.0, 1.0)
+    parts = zip(match.groups(), factors, strict=True)
+    return sum(float(part) * factor for part, factor in parts if part is not None)
+
+
+def _rounded(value: float, digits: int) -> float:
+    return float(f"{value:.{digits - 1}e}")
+
+
+def _scale(rounded: float, unit: Unit, scales: Mapping[str, float]) -> tuple[str, float]:
+    """Return the largest scale that leaves at least 1 in front of the point, else the smallest."""
+    size = abs(rounded)
+    if size == 0:
+        plain = "%" if unit is Unit.RATIO else unit.value if unit.value in scales else ""
+        return plain, scales[plain]
+    if unit is Unit.SECOND and 1.0 <= size < _LONG_S:
+        return "s", 1.0
+    fitting = [(suffix, factor) for suffix, factor in scales.items() if size >= factor]
+    return fitting[-1] if fitting else next(iter(scales.items()))
 
 
 def _digits(value: float, digits: int) -> str:
-    if value == 0:
+    """Return `value` with `digits` significant digits, all of its whole part, or scientific."""
+    size = abs(_rounded(value, digits))
+    if size == 0:
         return "0"
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    text = f"{value:.{decimals}f}" if abs(value) < 1e15 else f"{value:.{digits - 1}e}"
-    return text
+    if size >= _MOST_DIGITS:
+        return f"{value:.{digits - 1}e}"
+    if math.isclose(value, round(value), rel_tol=_EXACT):
+        return f"{value:.0f}"
+    exponent = math.floor(math.log10(size))
+    if exponent < -digits - 1:
+        return f"{value:.{digits - 1}e}"
+    return f"{value:.{max(0, digits - 1 - exponent)}f}"

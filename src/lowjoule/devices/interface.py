@@ -95,6 +95,11 @@ class Execution(Protocol):
 class WorkDevice(Device, Protocol):
     """A device that runs work itself: a simulated or a replayed one."""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the device assumed or could not do so far, a sentence's worth each."""
+        ...
+
     def workload_names(self) -> tuple[str, ...]:
         """Return the names of the workloads that this device can run."""
         ...
@@ -105,6 +110,14 @@ class WorkDevice(Device, Protocol):
 
     def workload_space(self, workload: Workload) -> Space:
         """Return the knobs of `workload` that this device can run (batch size, precision)."""
+        ...
+
+    def joint_space(self, workload: Workload) -> Space:
+        """Return the device's knobs and the workload's together, in that order.
+
+        Its default is the setting in force when nobody turns a knob; where not every combination
+        can be run (a table measured only some), `listed` or `rules` say which can.
+        """
         ...
 
     def submit(self, workload: Workload, work: Work, setting: Setting) -> Execution:

@@ -1,9 +1,11 @@
 """Knobs, settings and spaces: what can be turned, one value for each, all allowed combinations."""
 
+from lowjoule.knobs.change import Change, change_between
 from lowjoule.knobs.knob import Knob, Privilege, Scope, Value
 from lowjoule.knobs.path import path
+from lowjoule.knobs.rules import AtMost, Divides, Rule
 from lowjoule.knobs.setting import Applied, Setting
-from lowjoule.knobs.space import AtMost, Divides, Rule, Space
+from lowjoule.knobs.space import Space
 from lowjoule.knobs.standard import (
     BATCH_SIZE,
     MEMORY_CLOCK,
@@ -11,8 +13,10 @@ from lowjoule.knobs.standard import (
     POWER_LIMIT,
     PRECISION,
     SM_CLOCK,
+    micro_batch_knob,
     standard_knob,
 )
+from lowjoule.knobs.text import parse_setting, show_setting
 
 __all__ = [
     "BATCH_SIZE",
@@ -23,6 +27,7 @@ __all__ = [
     "SM_CLOCK",
     "Applied",
     "AtMost",
+    "Change",
     "Divides",
     "Knob",
     "Privilege",
@@ -31,6 +36,10 @@ __all__ = [
     "Setting",
     "Space",
     "Value",
+    "change_between",
+    "micro_batch_knob",
+    "parse_setting",
     "path",
+    "show_setting",
     "standard_knob",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
@@ -9,6 +11,11 @@ from lowjoule.errors import InvalidValueError
 from lowjoule.quantities import Unit, parse, show
 
 Value = float | int | str
+
+_SAME = 1e-12
+_FEWEST_DIGITS = 4
+_MOST_DIGITS = 17
+_ALL_SHOWN = 6
 
 
 class Scope(IntEnum):
@@ -52,11 +59,20 @@ class Knob:
         numbers = [v for v in self.values if not isinstance(v, str)]
         if numbers and (
             len(numbers) != len(self.values)
-            or any(a >= b for a, b in zip(numbers, numbers[1:], strict=False))
+            or not all(math.isfinite(number) for number in numbers)
+            or any(a >= b for a, b in itertools.pairwise(numbers))
         ):
             raise InvalidValueError(
                 f"the values of knob {self.name} are not strictly ascending numbers",
                 cure="sort them and drop repeated ones",
+            )
+        if len(set(self.values)) != len(self.values):
+            raise InvalidValueError(
+                f"a value of knob {self.name} is named twice", cure="name each once"
+            )
+        if not 0 <= self.latency_s < math.inf:
+            raise InvalidValueError(
+                f"a latency of {self.latency_s} s of knob {self.name}", cure="use one from 0 s"
             )
         if self.default not in self.values:
             raise InvalidValueError(
@@ -75,25 +91,43 @@ class Knob:
 
     def nearest(self, value: float) -> Value:
         """Return the value of a numeric domain that is closest to `value` (the lower on a tie)."""
-        numbers = [float(v) for v in self.values]
-        return self.values[min(range(len(numbers)), key=lambda i: abs(numbers[i] - value))]
+        if isinstance(self.values[0], str):
+            raise InvalidValueError(
+                f"{self.name} has names, of which none is near {value:g}",
+                cure=f"it takes {self.describe()}",
+            )
+        return min(self.values, key=lambda known: abs(float(known) - value))
 
     def parse(self, text: str) -> Value:
-        """Return the value that `text` ("250W", "1.2GHz", "64", "bf16") means for this knob."""
+        """Return the value that `text` ("250W", "1.2GHz", "64", "bf16") means for this knob.
+
+        Raises `InvalidValueError` for what is not a quantity or not in the domain.
+        """
         if isinstance(self.values[0], str):
-            self.index(text)
-            return text
+            name = text.strip()
+            return self.values[self.index(name)]
         value = parse(text, self.unit)
-        for known in self.values:
-            if known == value:
-                return known
-        return self.values[self.index(value)]
+        near = self.nearest(value)
+        # "1.335GHz" may differ from 1335 MHz in the last bit
+        same = math.isclose(value, float(near), rel_tol=_SAME)
+        return near if same else self.values[self.index(value)]
 
     def show(self, value: Value) -> str:
-        """Return `value` for people, with its unit."""
-        return value if isinstance(value, str) else show(float(value), self.unit, digits=4)
+        """Return `value` for people, with its unit, in digits enough for `parse`."""
+        if isinstance(value, str):
+            return value
+        number = float(value)
+        for digits in range(_FEWEST_DIGITS, _MOST_DIGITS):
+            text = show(number, self.unit, digits)
+            if not math.isfinite(number) or math.isclose(
+                parse(text, self.unit), number, rel_tol=_SAME
+            ):
+                return text
+        return show(number, self.unit, _MOST_DIGITS)
 
     def describe(self) -> str:
         """Return the domain in a few words."""
-        shown = [self.show(value) for value in self.values]
-        return ", ".join(shown) if len(shown) <= 6 else f"{shown[0]}, {shown[1]} ... {shown[-1]}"
+        if len(self.values) <= _ALL_SHOWN:
+            return ", ".join(self.show(value) for value in self.values)
+        first, second, *_, last = self.values
+        return f"{self.show(first)}, {self.show(second)} ... {self.show(last)}"

@@ -20,6 +20,18 @@ class Setting(Mapping[str, Value]):
         self._values: dict[str, Value] = dict(sorted(dict(values).items()))
         self._hash = hash(tuple(self._values.items()))
 
+    @classmethod
+    def _sorted(cls, names: tuple[str, ...], values: Iterable[Value]) -> Setting:
+        """Return the setting of `names`, sorted already; for spaces of very many settings."""
+        made = cls.__new__(cls)
+        made._values = dict(zip(names, values, strict=True))
+        made._hash = hash(tuple(made._values.items()))
+        return made
+
+    def __reduce__(self) -> tuple[type[Setting], tuple[dict[str, Value]]]:
+        # the hash of text differs between processes, so it is not to travel with the setting
+        return Setting, (self._values,)
+
     def __getitem__(self, name: str) -> Value:
         return self._values[name]
 

@@ -2,72 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lowjoule.errors import InvalidValueError, UnknownNameError
 from lowjoule.knobs.knob import Knob, Value
+from lowjoule.knobs.rules import AtMost, Columns, Divides, Rule, allowed, columns_of
 from lowjoule.knobs.setting import Setting
 
-Columns = Mapping[str, NDArray[Any]]
-
-
-class Rule(Protocol):
-    """A condition between knobs that a setting must meet."""
-
-    def allows(self, columns: Columns) -> NDArray[np.bool_]:
-        """Return which rows of the settings in `columns` (one array a knob) are valid."""
-        ...
-
-    def reason(self) -> str:
-        """Return the condition in words."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class AtMost:
-    """`low` may not exceed `high`: a minimum and a maximum clock, a lock under a cap."""
-
-    low: str
-    high: str
-
-    def allows(self, columns: Columns) -> NDArray[np.bool_]:
-        """Return the rows in which `low` <= `high`; all of them where a knob is absent."""
-        if self.low not in columns or self.high not in columns:
-            return np.ones(_rows(columns), dtype=np.bool_)
-        return np.asarray(columns[self.low] <= columns[self.high], dtype=np.bool_)
-
-    def reason(self) -> str:
-        """Return the condition in words."""
-        return f"{self.low} must not exceed {self.high}"
-
-
-@dataclass(frozen=True, slots=True)
-class Divides:
-    """`part` divides `whole`: a micro-batch and its global batch."""
-
-    part: str
-    whole: str
-
-    def allows(self, columns: Columns) -> NDArray[np.bool_]:
-        """Return the rows in which `whole` is a multiple of `part`."""
-        if self.part not in columns or self.whole not in columns:
-            return np.ones(_rows(columns), dtype=np.bool_)
-        return np.asarray(columns[self.whole] % columns[self.part] == 0, dtype=np.bool_)
-
-    def reason(self) -> str:
-        """Return the condition in words."""
-        return f"{self.part} must divide {self.whole}"
-
-
-def _rows(columns: Columns) -> int:
-    return len(next(iter(columns.values()))) if columns else 0
+__all__ = ["AtMost", "Columns", "Divides", "Rule", "Space", "columns_of"]
 
 
 @dataclass(frozen=True)
@@ -87,7 +36,7 @@ class Space:
         if len(set(names)) != len(names):
             raise InvalidValueError(f"a knob is named twice in {names}", cure="name each once")
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The knobs' names, in order."""
         return tuple(knob.name for knob in self.knobs)
@@ -107,34 +56,67 @@ class Space:
     @cached_property
     def settings(self) -> tuple[Setting, ...]:
         """All allowed settings, in order."""
-        products = itertools.product(*(knob.values for knob in self.knobs))
-        every = [Setting(zip(self.names, values, strict=True)) for values in products]
-        if self.listed is not None:
-            every = [setting for setting in every if setting in self.listed]
-        if not every or not self.rules:
-            return tuple(every)
-        valid = np.ones(len(every), dtype=np.bool_)
-        table = columns_of(every)
-        for rule in self.rules:
-            valid &= rule.allows(table)
-        return tuple(setting for setting, good in zip(every, valid, strict=True) if good)
+        if not self.knobs:
+            return (Setting(),) * len(self)
+        names = tuple(sorted(self.names))
+        domains = {knob.name: knob.values for knob in self.knobs}
+        rows = dict(zip(self.names, self._index, strict=True))
+        values = [map(domains[name].__getitem__, rows[name].tolist()) for name in names]
+        return tuple(Setting._sorted(names, row) for row in zip(*values, strict=True))
 
     def __iter__(self) -> Iterator[Setting]:
         return iter(self.settings)
 
     def __len__(self) -> int:
-        return len(self.settings)
-
-    @cached_property
-    def _members(self) -> frozenset[Setting]:
-        return frozenset(self.settings)
+        return int(self._index.shape[1])
 
     def __contains__(self, setting: object) -> bool:
-        return setting in self._members
+        if not isinstance(setting, Setting) or self._place(setting) is None:
+            return False
+        if self.listed is not None and setting not in self.listed:
+            return False
+        return bool(allowed([setting], self.rules)[0])
 
     def columns(self) -> Columns:
         """Return the allowed settings as one array a knob (float64, or str for names)."""
-        return columns_of(self.settings)
+        return self._table(self._index)
+
+    @cached_property
+    def _index(self) -> NDArray[np.intp]:
+        """The allowed settings as positions in the knobs' domains, shape (knobs, settings)."""
+        if self.listed is None:
+            shape = tuple(len(knob.values) for knob in self.knobs)
+            index = np.indices(shape, dtype=np.intp).reshape(len(shape), math.prod(shape))
+        else:
+            placed = (self._place(setting) for setting in self.listed)
+            rows = sorted(row for row in placed if row is not None)
+            index = np.array(rows, dtype=np.intp).reshape(len(rows), len(self.knobs)).T
+        good = np.ones(index.shape[1], dtype=np.bool_)
+        if self.rules and self.knobs:
+            table = self._table(index)
+            for rule in self.rules:
+                good &= rule.allows(table)
+        return index[:, good]
+
+    def _table(self, index: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
+        table = {}
+        for knob, rows in zip(self.knobs, index, strict=True):
+            named = isinstance(knob.values[0], str)
+            table[knob.name] = np.array(knob.values, dtype=None if named else np.float64)[rows]
+        return table
+
+    @cached_property
+    def _positions(self) -> dict[str, dict[Value, int]]:
+        return {k.name: {value: i for i, value in enumerate(k.values)} for k in self.knobs}
+
+    def _place(self, setting: Setting) -> tuple[int, ...] | None:
+        """Return the positions of the values of `setting`, None where it is of other knobs."""
+        if len(setting) != len(self.knobs):
+            return None
+        try:
+            return tuple(known[setting[name]] for name, known in self._positions.items())
+        except KeyError:
+            return None
 
     def check(self, setting: Setting) -> None:
         """Raise `InvalidValueError` unless `setting` gives each knob an allowed value."""
@@ -143,9 +125,8 @@ class Space:
         missing = [name for name in self.names if name not in setting]
         if missing:
             raise InvalidValueError(f"no value for {missing}", cure="give one for every knob")
-        table = columns_of([setting])
         for rule in self.rules:
-            if not rule.allows(table)[0]:
+            if not allowed([setting], [rule])[0]:
                 raise InvalidValueError(f"{dict(setting)} is not allowed", cure=rule.reason())
         if self.listed is not None and setting not in self.listed:
             raise InvalidValueError(
@@ -167,18 +148,25 @@ class Space:
     def line(self, setting: Setting, name: str) -> list[Setting]:
         """Return the allowed settings that differ from `setting` at most in knob `name`."""
         knob = self.knob(name)
-        row = (setting.replace(**{name: value}) for value in knob.values)
-        return [one for one in row if one in self]
+        row = [setting.replace(**{name: value}) for value in knob.values]
+        if self._place(row[0]) is None:
+            return []
+        if self.listed is not None:
+            row = [one for one in row if one in self.listed]
+        return [one for one, good in zip(row, allowed(row, self.rules), strict=True) if good]
 
     def fixed(self, **values: Value) -> Space:
-        """Return the space with some knobs held at one value."""
-        knobs = []
-        for knob in self.knobs:
-            if knob.name in values:
-                value = knob.values[knob.index(values[knob.name])]
-                knob = _held(knob, value)
-            knobs.append(knob)
-        return Space(tuple(knobs), self.rules, self.listed)
+        """Return the space with some knobs held at one value.
+
+        Raises `UnknownNameError` for another knob, `InvalidValueError` for another value.
+        """
+        held = {}
+        for name, value in values.items():
+            knob = self.knob(name)
+            known = knob.values[knob.index(value)]
+            held[name] = replace(knob, values=(known,), default=known)
+        knobs = tuple(held.get(knob.name, knob) for knob in self.knobs)
+        return Space(knobs, self.rules, self.listed)
 
     def free(self, names: Iterable[str]) -> Space:
         """Return the space in which only `names` may be turned, the rest held at the default."""
@@ -187,30 +175,3 @@ class Space:
             self.knob(name)
         held = {k.name: k.default for k in self.knobs if k.name not in wanted}
         return self.fixed(**held)
-
-
-def _held(knob: Knob, value: Value) -> Knob:
-    return Knob(
-        name=knob.name,
-        unit=knob.unit,
-        values=(value,),
-        default=value,
-        scope=knob.scope,
-        latency_s=knob.latency_s,
-        privilege=knob.privilege,
-        changes_learning=knob.changes_learning,
-    )
-
-
-def columns_of(settings: Iterable[Setting]) -> dict[str, NDArray[Any]]:
-    """Return `settings`, all of the same knobs, as one array a knob."""
-    rows = list(settings)
-    if not rows:
-        return {}
-    return {
-        name: np.array(
-            [row[name] for row in rows],
-            dtype=None if isinstance(rows[0][name], str) else np.float64,
-        )
-        for name in rows[0]
-    }

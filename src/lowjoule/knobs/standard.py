@@ -1,10 +1,12 @@
-"""The names of the knobs that every backend and workload shares, and what a change of each takes."""
+"""The knobs that every backend and workload shares, and what a change of each takes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from lowjoule.errors import InvalidValueError
 from lowjoule.knobs.knob import Knob, Privilege, Scope, Value
 from lowjoule.quantities import Unit
 
@@ -56,3 +58,16 @@ def standard_knob(
         privilege=kind.privilege,
         changes_learning=kind.changes_learning,
     )
+
+
+def micro_batch_knob(global_batch: int, default: int | None = None) -> Knob:
+    """Return the knob of how many samples run at once of a fixed `global_batch`.
+
+    Its values are the divisors: `global_batch / value` micro-batches are accumulated in each
+    step, so that what is learned stays the same. By default the batch runs whole.
+    """
+    if global_batch < 1:
+        raise InvalidValueError(f"a global batch of {global_batch}", cure="use one of at least 1")
+    small = [n for n in range(1, math.isqrt(global_batch) + 1) if global_batch % n == 0]
+    values = {*small, *(global_batch // n for n in small)}
+    return standard_knob(MICRO_BATCH, values, global_batch if default is None else default)

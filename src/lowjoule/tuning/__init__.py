@@ -1,1 +1,25 @@
 """Searches without I/O, and the driver that runs them."""
+
+from lowjoule.tuning.driver import Driver, Progress
+from lowjoule.tuning.exhaustive import ExhaustiveSearch
+from lowjoule.tuning.just_in_time import JustInTime
+from lowjoule.tuning.linear import LinearSearch
+from lowjoule.tuning.random_search import RandomSearch
+from lowjoule.tuning.result import Saving, Side, TuneResult
+from lowjoule.tuning.search import Observation, Problem, Recommendation, Search
+
+__all__ = [
+    "Driver",
+    "ExhaustiveSearch",
+    "JustInTime",
+    "LinearSearch",
+    "Observation",
+    "Problem",
+    "Progress",
+    "RandomSearch",
+    "Recommendation",
+    "Saving",
+    "Search",
+    "Side",
+    "TuneResult",
+]

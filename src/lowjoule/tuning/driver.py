@@ -23,8 +23,9 @@ JOB_UNITS = 100.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What the driver tells of a trial that has just ended."""
+    """What the driver tells of a trial that has just ended in `space`."""
 
+    space: Space
     draws: int
     trial: Trial
     observation: Observation
@@ -102,7 +103,11 @@ class Driver:
             )
         search.tell(observation)
         if self._on_trial is not None:
-            self._on_trial(Progress(draws=len(self._trials), trial=trial, observation=observation))
+            self._on_trial(
+                Progress(
+                    space=self.space, draws=len(self._trials), trial=trial, observation=observation
+                )
+            )
 
     def _result(self, search: Search) -> TuneResult:
         default = self._default_side()
@@ -127,17 +132,24 @@ class Driver:
             trials=tuple(self._trials),
             saving=Saving.of(self._trials, default, chosen, self.job),
             confidence=found.confidence,
-            notes=(*self.notes, *found.notes),
+            notes=(*self.device.notes, *self.notes, *found.notes),
         )
 
     def _default_side(self) -> Side:
-        """Return the default's figures: the means of its windows, the spread where repeated."""
+        """Return the default's figures: the means of its windows.
+
+        Under an objective relative to it, it is 1 by definition; otherwise the uncertainty is
+        that of the mean, and not known from a single window.
+        """
         told = [observe(trial) for trial in self._trials if trial.asked == self.space.default]
         times = np.array([one.time_s for one in told if one.time_s is not None])
         energies = np.array([one.energy_j for one in told if one.energy_j is not None])
         outcome = Outcome(time_s=np.asarray(times.mean()), energy_j=np.asarray(energies.mean()))
         values = self.objective.values(Outcome(time_s=times, energy_j=energies), outcome)
-        spread = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+        spread: float | None = 0.0
+        if not self.objective.needs_baseline:
+            several = len(values) > 1
+            spread = float(values.std(ddof=1) / np.sqrt(len(values))) if several else None
         return Side(
             setting=self.space.default,
             time_s=float(times.mean()),

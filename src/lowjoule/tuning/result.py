@@ -15,14 +15,15 @@ from lowjoule.workloads import Work, Workload
 class Side:
     """One of the two settings compared: figures of one unit of work.
 
-    `objective` is the objective's value and `uncertainty` its standard deviation, in its unit.
+    `objective` is the objective's value and `uncertainty` its standard deviation, in its unit;
+    None where it is not known.
     """
 
     setting: Setting
     time_s: float
     energy_j: float
     objective: float
-    uncertainty: float
+    uncertainty: float | None
 
     @property
     def power_w(self) -> float:

@@ -1,6 +1,7 @@
 """Workloads: units of work, what is run, its signature, and the catalogue."""
 
-from lowjoule.workloads.work import Work, WorkUnit
+from lowjoule.workloads.catalogue import load, names
+from lowjoule.workloads.work import Work, WorkUnit, parse_work
 from lowjoule.workloads.workload import Workload
 
-__all__ = ["Work", "WorkUnit", "Workload"]
+__all__ = ["Work", "WorkUnit", "Workload", "load", "names", "parse_work"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
 from lowjoule.errors import IncomparableError, InvalidValueError
+from lowjoule.quantities import Unit, parse
 
 
 class WorkUnit(StrEnum):
@@ -17,6 +19,9 @@ class WorkUnit(StrEnum):
     STEP = "step"
     ITERATION = "iteration"
     EPOCH = "epoch"
+
+
+_AMOUNT = re.compile(rf"\s*(.*?)\s*({'|'.join(unit.value for unit in WorkUnit)})s?\s*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, order=False)
@@ -59,3 +64,18 @@ class Work:
     def __str__(self) -> str:
         plural = "" if self.quantity == 1 else "s"
         return f"{self.quantity:g} {self.unit.value}{plural}"
+
+
+def parse_work(text: str) -> Work:
+    """Return the amount that `text` ("100 epochs", "1.5M samples") means.
+
+    Raises `InvalidValueError` for anything else, and for an amount that is not positive.
+    """
+    match = _AMOUNT.fullmatch(text)
+    if match is None:
+        units = ", ".join(f"{unit.value}s" for unit in WorkUnit)
+        raise InvalidValueError(
+            f"{text[:40]!r} is not an amount of work",
+            cure=f"write it like 100 epochs or 1.5M samples, in {units}",
+        )
+    return Work(parse(match[1], Unit.COUNT), WorkUnit(match[2]))

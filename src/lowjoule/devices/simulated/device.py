@@ -1,0 +1,239 @@
+"""A simulated GPU as a device that runs work."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+
+from lowjoule.clock import Clock, VirtualClock, WallClock
+from lowjoule.devices.interface import Identity, Reading
+from lowjoule.devices.registry import OpenOptions
+from lowjoule.devices.simulated.board import Board, Controls, Job
+from lowjoule.devices.simulated.catalogue import GpuModel
+from lowjoule.devices.simulated.demand import load_of, memory_bytes, supported_precisions
+from lowjoule.devices.simulated.spaces import check_wanted, device_space, work_space
+from lowjoule.devices.simulated.state import ControlState, state_folder
+from lowjoule.devices.simulated.survey import survey
+from lowjoule.errors import OutOfMemoryError, UnknownNameError
+from lowjoule.knobs import (
+    BATCH_SIZE,
+    MEMORY_CLOCK,
+    MICRO_BATCH,
+    POWER_LIMIT,
+    PRECISION,
+    SM_CLOCK,
+    Applied,
+    Setting,
+    Space,
+)
+from lowjoule.profile import Profile
+from lowjoule.quantities import Unit, show
+from lowjoule.source import Source
+from lowjoule.workloads import Work, Workload
+from lowjoule.workloads import catalogue as workloads
+
+_SPREAD = 0.01  # of the time of a run, and of its activity's power
+_SLICE_S = 0.05  # how long a real wait goes without a look at what others have changed
+
+
+class SimulatedDevice:
+    """Runs the workloads of the catalogue on a modelled GPU, in virtual time or real time.
+
+    Work takes the time that the physics says under the limits and clocks in force while it runs,
+    times a lognormal factor of 1 % spread, drawn for each piece of work from a generator seeded
+    with `OpenOptions.seed`; its power has a factor of its own. Work submitted while other work
+    runs comes after it. Limit and clocks are kept in a file (`ControlState`) shared by all
+    processes of the user; time, heat and work are those of this object. `notes` says what was
+    wrong with that file.
+    """
+
+    def __init__(
+        self, model: GpuModel, options: OpenOptions | None = None, *, folder: Path | None = None
+    ) -> None:
+        options = options or OpenOptions()
+        check_wanted(options.default)
+        self.model = model
+        self.clock: Clock = WallClock() if options.wall_time else VirtualClock()
+        self.space = device_space(model, options.default)
+        self._wanted = dict(options.default)
+        self._seed = options.seed
+        self._slice_s = _SLICE_S if options.wall_time else float("inf")
+        self._draws = 0
+        self._lock = threading.RLock()
+        place = (state_folder() if folder is None else folder) / f"{model.name}.json"
+        self._state = ControlState(place, self.space)
+        self._known = self._state.setting()
+        phase = float(np.random.default_rng(options.seed).uniform())
+        self._board = Board(model, self._controls(self._known), self.clock.now_s(), phase)
+
+    @property
+    def identity(self) -> Identity:
+        """The board's kind; all boards of a kind of one user are one board."""
+        return Identity(
+            uuid=f"sim-{self.model.name}-0",
+            model=self.model.title,
+            vendor=self.model.vendor,
+            backend="sim",
+            driver="simulated 1",
+            source=Source.SIMULATED,
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was found wrong with the file of the control state."""
+        return tuple(self._state.notes)
+
+    def read(self) -> Reading:
+        """Return what the sensors say: each has its own period, the counter its ticks."""
+        with self._lock:
+            self._sync()
+            board, state = self._board, self._board.state()
+            memory = board.controls.m if state.utilisation else self._m(self.space.default)
+            return Reading(
+                time_s=board.now_s,
+                energy_j=board.counter_j(),
+                power_w=board.sensor_w(),
+                power_window_s=self.model.power_window_s,
+                sm_clock_hz=round(state.x * self.model.clocks_hz[-1]),
+                memory_clock_hz=round(memory * self.model.memory_clocks_hz[-1]),
+                temperature_c=board.temperature_c,
+                utilisation=state.utilisation,
+                throttle_reasons=state.reasons,
+            )
+
+    def current(self) -> Setting:
+        """Return the limit and clocks that were last written, by whomever."""
+        with self._lock:
+            self._sync()
+            return self._known
+
+    def apply(self, setting: Setting) -> Applied:
+        """Write `setting`, all of it or, on `InvalidValueError` or `UnknownNameError`, nothing.
+
+        It is in force for work after the knob's latency.
+        """
+        values = {}
+        for name, value in setting.items():
+            knob = self.space.knob(name)
+            values[name] = knob.values[knob.index(value)]
+        with self._lock:
+            self._sync()
+            if values:
+                self._state.write(values)
+                self._known = self._state.setting()
+                wait_s = max(self.space.knob(name).latency_s for name in values)
+                self._board.change(self._controls(self._known), self._board.now_s + wait_s)
+            return Applied(setting, self._known.only(setting))
+
+    def workload_names(self) -> tuple[str, ...]:
+        """Return the catalogue's workloads that fit the board."""
+        return tuple(name for name in workloads.names() if self._runs(name))
+
+    def workload(self, name: str | None = None) -> Workload:
+        """Return the workload called `name`, or that "module:function" builds."""
+        if name is None:
+            raise UnknownNameError.among("workload", "(none named)", self.workload_names())
+        return workloads.load(name)
+
+    def workload_space(self, workload: Workload) -> Space:
+        """Return the batch sizes, micro-batches and precisions that the board can run."""
+        return work_space(self.model, workload, self._wanted)
+
+    def joint_space(self, workload: Workload) -> Space:
+        """Return limits, clocks and the workload's knobs."""
+        own = self.workload_space(workload)
+        return Space((*self.space.knobs, *own.knobs), rules=own.rules)
+
+    def submit(self, workload: Workload, work: Work, setting: Setting) -> SimulatedExecution:
+        """Start `work` with the workload's own knobs at `setting` (absent ones at the default).
+
+        Work of part of a step takes that part of its time. Raises `OutOfMemoryError`,
+        `InvalidValueError` for a value that the knob has not, and `IncomparableError`.
+        """
+        work.check(Work(1.0, workload.unit))
+        space = self.workload_space(workload)
+        for name in setting:
+            space.knob(name)
+        own = Setting({**space.default, **setting})
+        space.check(own)
+        batch, micro = own.number(BATCH_SIZE), own.number(MICRO_BATCH)
+        precision = str(own.get(PRECISION, self._only_precision(workload)))
+        self._check_memory(workload, batch, micro, precision)
+        load = load_of(self.model, workload, batch, micro, precision)
+        with self._lock:
+            self._sync()
+            self._draws += 1
+            random = np.random.default_rng([self._seed, self._draws])
+            factors = np.exp(_SPREAD * random.standard_normal(2))
+            job = Job(load, work.quantity / batch, float(factors[0]), float(factors[1]))
+            self._board.jobs.append(job)
+        return SimulatedExecution(self, job)
+
+    def survey(self, workload: Workload) -> Profile:
+        """Return the warm steady state at every setting, without spread and without running it.
+
+        Where the settings are very many the clocks (then limits) are thinned.
+        """
+        return survey(self.model, workload, self.joint_space(workload))
+
+    def _finish(self, job: Job) -> None:
+        while True:
+            with self._lock:
+                self._sync()
+                left_s = self._board.left_s(job)
+            if left_s <= 0:
+                return
+            self.clock.sleep(min(left_s, self._slice_s))
+
+    def _sync(self) -> None:
+        """Bring the board to now, and take in what another process has written."""
+        self._board.advance(self.clock.now_s())
+        found = self._state.setting()
+        if found != self._known:
+            self._known = found
+            self._board.change(self._controls(found), self._board.now_s)
+            self._board.advance(self._board.now_s)
+
+    def _controls(self, setting: Setting) -> Controls:
+        return Controls(
+            setting.number(POWER_LIMIT),
+            setting.number(SM_CLOCK) / self.model.clocks_hz[-1],
+            self._m(setting),
+        )
+
+    def _m(self, setting: Setting) -> float:
+        return setting.number(MEMORY_CLOCK) / self.model.memory_clocks_hz[-1]
+
+    def _runs(self, name: str) -> bool:
+        try:
+            self.workload_space(workloads.load(name))
+        except OutOfMemoryError:
+            return False
+        return True
+
+    def _only_precision(self, workload: Workload) -> str:
+        return supported_precisions(self.model, workload)[0]
+
+    def _check_memory(self, workload: Workload, batch: float, micro: float, precision: str) -> None:
+        needed = float(memory_bytes(workload, batch, micro, precision))
+        if needed > self.model.memory_bytes:
+            raise OutOfMemoryError(
+                f"{workload.name} with {min(batch, micro):g} samples at once in {precision} needs "
+                f"{show(needed, Unit.BYTE)} of the {show(self.model.memory_bytes, Unit.BYTE)} of "
+                f"{self.model.title}",
+                cure="use a smaller batch_size or micro_batch",
+            )
+
+
+class SimulatedExecution:
+    """Work under way on a simulated device."""
+
+    def __init__(self, device: SimulatedDevice, job: Job) -> None:
+        self._device = device
+        self._job = job
+
+    def wait(self) -> None:
+        """Return when the work is done; at once where it already is."""
+        self._device._finish(self._job)

@@ -1,0 +1,102 @@
+"""The control state of a simulated board: a file, as a driver keeps it beyond any process.
+
+Every process of the user that opens the board sees the same limit and clocks, and what a
+killed process has set stays set, as on a real one. A board of one's own is a matter of another
+folder, in the variable LOWJOULE_SIMULATED.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from lowjoule.knobs import Setting, Space, Value
+
+VARIABLE = "LOWJOULE_SIMULATED"
+
+
+def state_folder() -> Path:
+    """Return $LOWJOULE_SIMULATED, or the folder of simulated boards in the user's state (XDG)."""
+    if named := os.environ.get(VARIABLE):
+        return Path(named)
+    state = os.environ.get("XDG_STATE_HOME") or os.path.join("~", ".local", "state")
+    return Path(state).expanduser() / "lowjoule" / "simulated"
+
+
+class ControlState:
+    """The values of a board's knobs that were ever written, in a file of their own.
+
+    A file that cannot be read, or holds what the board has not, counts as never written; where
+    it cannot be written the state lives in this process alone. Either is said in `notes`.
+    """
+
+    def __init__(self, path: Path, space: Space) -> None:
+        self.path = path
+        self.notes: list[str] = []
+        self._space = space
+        self._stamp: tuple[int, int, int] | None = None
+        self._values: dict[str, Value] = {}
+        self._own = False  # the file could not be written: this process's values count
+
+    def setting(self) -> Setting:
+        """Return the setting in force, the default for knobs that were never written."""
+        if not self._own:
+            self._load()
+        return Setting({**self._space.default, **self._values})
+
+    def write(self, values: Mapping[str, Value]) -> None:
+        """Keep `values`, in one step: another process sees all of them or none."""
+        if not self._own:
+            self._load()
+        self._values = {**self._values, **values}
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=self.path.name)
+            try:
+                with os.fdopen(handle, "w", encoding="utf-8") as file:
+                    json.dump(self._values, file)
+                os.replace(name, self.path)
+            except BaseException:
+                os.unlink(name)
+                raise
+        except OSError as error:
+            self._own = True
+            self._note(f"{self.path} cannot be written ({error.strerror}): nobody else sees it")
+
+    def _load(self) -> None:
+        try:
+            found = self.path.stat()
+            stamp = (found.st_mtime_ns, found.st_ino, found.st_size)
+            if stamp == self._stamp:
+                return
+            text = self.path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            self._stamp, self._values = None, {}
+            return
+        except (OSError, UnicodeDecodeError) as error:
+            self._note(f"{self.path} cannot be read ({error}): the defaults are in force")
+            self._values = {}
+            return
+        self._stamp = stamp
+        self._values = self._parsed(text)
+
+    def _parsed(self, text: str) -> dict[str, Value]:
+        try:
+            values = json.loads(text)
+            if not isinstance(values, dict):
+                raise ValueError("it is not a JSON object")
+            known = {name: self._space.knob(name).values for name in self._space.names}
+            wrong = {k: v for k, v in values.items() if k not in known or v not in known[k]}
+            if wrong:
+                raise ValueError(f"the board has no {wrong}")
+        except (ValueError, RecursionError) as error:
+            self._note(f"{self.path} is damaged ({error}): the defaults are in force")
+            return {}
+        return values
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# No deadline: machines are shared. Derandomised: a failure is repeatable.
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.load_profile("repeatable")
+
+
+def data_root() -> Path | None:
+    """Return `LOWJOULE_DATA`, or `../shared/data` beside the repository; None where absent."""
+    named = os.environ.get("LOWJOULE_DATA")
+    root = Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data"
+    return root if root.is_dir() else None
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The folder of public measurements; tests that need it skip where it is absent."""
+    root = data_root()
+    if root is None:
+        pytest.skip("no public measurements here: set LOWJOULE_DATA to their folder")
+    return root
