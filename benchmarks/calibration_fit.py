@@ -24,9 +24,10 @@ _STEP = 2e-3
 # Per workload, in logarithms: compute, memory and overhead time of the default setting, over its
 # measured time, and the intensity; the mean and the spread of the prior.
 WORKLOAD = {"compute": (0.7, 0.6), "memory": (0.5, 0.8), "overhead": (0.06, 1.2)}
-WORKLOAD |= {"intensity": (0.8, 0.6)}
+WORKLOAD |= {"intensity": (0.8, 0.6), "half_batch": (0.01, 1.2)}
 # Per board, in logarithms of these figures of `Chip`: the spread of the prior.
 BOARD = {"idle_w": 0.4, "memory_w": 0.5, "voltage_floor": 0.12, "voltage_knee": 0.12}
+BOARD |= {"memory_idle_w": 1.0, "waiting": 0.5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +123,13 @@ def _figures(theta: Floats, scales: Floats) -> Floats:
 
 
 def _predict(chip: Chip, figures: Floats, case: Case) -> tuple[Floats, Floats]:
-    compute_s, memory_s, overhead_s, intensity = figures
+    compute_s, memory_s, overhead_s, intensity, half_batch = figures
+    empty = 1.0 + half_batch / case.batch
     load = Load(
-        compute_s=np.full(len(case.x), compute_s),
+        compute_s=compute_s * empty,
         memory_s=np.full(len(case.x), memory_s),
         overhead_s=overhead_s / case.batch,
+        useful=1.0 / empty,
         intensity=intensity,
     )
     found = steady(chip, load, clocks=_CLOCKS, asked=case.x, limit_w=case.limit_w, m=case.m)

@@ -22,7 +22,7 @@ from recorded_tables import Table, run_search, tables_of
 from report import Report
 
 NOISE = 0.015
-SEEDS = 5
+SEEDS = 10
 
 
 def sets(root: Path) -> dict[str, list[Table]]:

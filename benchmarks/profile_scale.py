@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from report import Report
 
 from lowjoule.profile import Profile
 from lowjoule.profile.profile import Floats
 from lowjoule.workloads import Work, WorkUnit
+from report import Report
 
 ROUNDS = 15
 

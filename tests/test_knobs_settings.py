@@ -36,7 +36,6 @@ from lowjoule.knobs import (
     show_setting,
     standard_knob,
 )
-from lowjoule.knobs.knob import Value
 from lowjoule.quantities import Unit
 
 LIMIT = standard_knob(POWER_LIMIT, (100.0, 250.0, 400.0), 400.0, latency_s=0.1)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable
 
-
 _LONGEST_NAME = 80
 
 

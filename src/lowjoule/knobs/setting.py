@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import overload
 
 from lowjoule.knobs.knob import Value
 
@@ -16,6 +17,11 @@ class Setting(Mapping[str, Value]):
 
     __slots__ = ("_hash", "_values")
 
+    # overloads, so that a checker sees the values of a literal {"a": 1, "b": "x"} as `Value`
+    @overload
+    def __init__(self, values: Mapping[str, Value] = ...) -> None: ...
+    @overload
+    def __init__(self, values: Iterable[tuple[str, Value]]) -> None: ...
     def __init__(self, values: Mapping[str, Value] | Iterable[tuple[str, Value]] = ()) -> None:
         self._values: dict[str, Value] = dict(sorted(dict(values).items()))
         self._hash = hash(tuple(self._values.items()))

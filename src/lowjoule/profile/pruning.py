@@ -29,8 +29,8 @@ def pareto(time_s: Floats, cost: Floats) -> Indices:
 def _undominated_by_sample(time_s: Floats, cost: Floats) -> Indices | None:
     """Return the points that the front of a sample leaves, None where filtering is not worth it.
 
-    The sample is an even stride, so that no random state is needed; a point of the sample never
-    drops an equal one, as only what is worse in both figures is dropped.
+    The sample is an even stride, so that no random state is needed. What equals a step of its
+    staircase is no worse than the step, and only the first such point in the input stays.
     """
     count = len(time_s)
     if count < 16 * _SAMPLE:
@@ -41,22 +41,29 @@ def _undominated_by_sample(time_s: Floats, cost: Floats) -> Indices | None:
     if len(front) > _SAMPLE // 4:
         return None
     stairs_t, stairs_c = sample_t[front], sample_c[front]
-    step = np.searchsorted(stairs_t, time_s, side="left") - 1
-    bound = np.concatenate((stairs_c, [np.inf]))[step]
-    return np.flatnonzero(cost <= bound)
+    step = np.searchsorted(stairs_t, time_s, side="right") - 1
+    bound = np.append(stairs_c, np.inf)[step]
+    level = np.flatnonzero(cost == bound)
+    equal = level[time_s[level] == stairs_t[step[level]]]
+    first = np.empty(len(front), dtype=np.intp)
+    # Of repeated places the last one assigned stays, hence from the end.
+    first[step[equal][::-1]] = equal[::-1]
+    return np.concatenate((np.flatnonzero(cost < bound), first))
 
 
 def _sorted_front(time_s: Floats, cost: Floats) -> Indices:
     order = np.argsort(time_s)
     sorted_t, sorted_c = time_s[order], cost[order]
-    starts = np.empty(len(order), dtype=np.bool_)
-    starts[0] = True
-    np.not_equal(sorted_t[1:], sorted_t[:-1], out=starts[1:])
-    if not starts.all():
-        order, sorted_c = _cheapest_of_equal_times(order, sorted_c, np.flatnonzero(starts))
-    lowest = np.minimum.accumulate(sorted_c)
+    later = sorted_t[1:] != sorted_t[:-1]
+    if not later.all():
+        starts = np.flatnonzero(np.concatenate(([True], later)))
+        order, sorted_c = _cheapest_of_equal_times(order, sorted_c, starts)
     keep = np.empty(len(order), dtype=np.bool_)
     keep[0] = True
+    np.less(sorted_c[1:], sorted_c[:-1], out=keep[1:])
+    if keep.all():
+        return order
+    lowest = np.minimum.accumulate(sorted_c)
     np.less(sorted_c[1:], lowest[:-1], out=keep[1:])
     return np.asarray(order[keep])
 

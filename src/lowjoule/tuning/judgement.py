@@ -22,6 +22,9 @@ _NODES = np.arange(-4.0, 4.01, 0.25)
 _WEIGHTS = np.exp(-0.5 * _NODES**2) / np.sum(np.exp(-0.5 * _NODES**2))
 _STEP = 1e-4
 _SAMPLES = 2000
+_ROUNDING = 1e-12
+
+Believed = tuple[Floats, Floats, Floats]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +70,7 @@ class Judgement:
         own, merit = self.variance[:told], self.merit[:told]
         both = own[:, None] + own - 2.0 * self.covariance[:, :told]
         lag = merit - merit[:, None]
-        return np.asarray(lag > deviations * np.sqrt(np.maximum(both, 1e-12)))
+        return np.asarray(lag > deviations * np.sqrt(np.maximum(both, _ROUNDING)))
 
     def confidence(self) -> float:
         """Return the probability that no other tried, feasible row is better than the best."""
@@ -96,43 +99,26 @@ class Judge:
 
     def judge(self, candidates: list[Setting], rows: Floats) -> Judgement:
         """Return the judgement of the told settings and `candidates`, at coordinates `rows`."""
+        told = len(self._entries)
         believed = {name: fit.at(rows) for name, fit in self._fits.items()}
         means = {name: one[0] for name, one in believed.items()}
-        outcome = _outcome(means)
-        baseline = row_of(outcome, self._base)
-        excess = excess_of(self._problem, outcome, baseline)
+        baseline = row_of(_outcome(means), self._base)
+        excess = excess_of(self._problem, _outcome(means), baseline)
+        chance = self._chance(believed, excess, baseline)
         # a setting is chosen only where the surface and its own trials both keep the constraints
-        excess[: len(self._entries)] = np.maximum(excess[: len(self._entries)], self._breach)
-        value = values_of(self._problem, outcome, baseline)
-        told = len(self._entries)
+        excess[:told] = np.maximum(excess[:told], self._breach)
         feasible = excess[:told] <= 0.0
-        scale = float(np.abs(value[:told]).max()) or 1.0
-        one_sign = bool(np.all(value > 0) or np.all(value < 0))
-
-        def objective(shifted: Outcome) -> Floats:
-            found = values_of(self._problem, shifted, baseline)
-            return np.sign(found) * np.log(np.abs(found)) if one_sign else found / scale
-
-        def breach(shifted: Outcome) -> Floats:
-            return excess_of(self._problem, shifted, baseline)
-
-        of = objective if feasible.any() else breach
-        merit = of(outcome)
-        slopes = {n: (of(_outcome(means, n)) - merit) / _STEP for n in means}
-        chance = np.ones(len(rows))
-        if self._problem.constraints:
-            believed_excess = breach(outcome)
-            steep = {n: (breach(_outcome(means, n)) - believed_excess) / _STEP for n in means}
-            sd = np.sqrt(sum(steep[n] ** 2 * believed[n][2] for n in means) + 1e-12)
-            chance = _normal_cdf(-excess / sd)
+        if feasible.any():
+            merit, slopes = self._objective(means, baseline)
+        else:
+            merit, slopes = excess, self._breach_slopes(means, baseline)
         choices = np.where(feasible, merit[:told], np.inf) if feasible.any() else merit[:told]
+        covariance = [s[:told, None] * s * believed[n][1] for n, s in slopes.items()]
         return Judgement(
             settings=[*(entry.setting for entry in self._entries), *candidates],
             told=told,
             merit=merit,
-            covariance=np.sum(
-                [s[:told, None] * s * believed[n][1] for n, s in slopes.items()], axis=0
-            ),
+            covariance=np.sum(covariance, axis=0),
             variance=np.sum([s**2 * believed[n][2] for n, s in slopes.items()], axis=0),
             noise_var=np.sum([s**2 * self._fits[n].noise_var for n, s in slopes.items()], axis=0),
             feasible=feasible,
@@ -140,6 +126,45 @@ class Judge:
             excess=excess,
             best=int(np.argmin(choices)),
         )
+
+    def _objective(
+        self, means: Mapping[str, Floats], baseline: Outcome
+    ) -> tuple[Floats, dict[str, Floats]]:
+        """Return the objective on a relative scale and its slopes against each column's log.
+
+        The scale is logarithmic where all values have one sign, else in units of the largest.
+        """
+        value = values_of(self._problem, _outcome(means), baseline)
+        one_sign = bool(np.all(value > 0) or np.all(value < 0))
+        scale = float(np.abs(value[: len(self._entries)]).max()) or 1.0
+
+        def relative(found: Floats) -> Floats:
+            return np.sign(found) * np.log(np.abs(found)) if one_sign else found / scale
+
+        merit = relative(value)
+        slopes = {}
+        for name in means:
+            shifted = values_of(self._problem, _outcome(means, name), baseline)
+            slopes[name] = (relative(shifted) - merit) / _STEP
+        return merit, slopes
+
+    def _breach_slopes(self, means: Mapping[str, Floats], baseline: Outcome) -> dict[str, Floats]:
+        """Return the slopes of the largest excess against each column's logarithm."""
+        excess = excess_of(self._problem, _outcome(means), baseline)
+        return {
+            n: (excess_of(self._problem, _outcome(means, n), baseline) - excess) / _STEP
+            for n in means
+        }
+
+    def _chance(
+        self, believed: Mapping[str, Believed], excess: Floats, baseline: Outcome
+    ) -> Floats:
+        """Return how likely each row keeps the constraints."""
+        if not self._problem.constraints:
+            return np.ones(len(excess))
+        slopes = self._breach_slopes({n: one[0] for n, one in believed.items()}, baseline)
+        variance = np.sum([slopes[n] ** 2 * one[2] for n, one in believed.items()], axis=0)
+        return _normal_cdf(-excess / np.sqrt(variance + _ROUNDING))
 
 
 def _outcome(logs: Mapping[str, Floats], shifted: str | None = None) -> Outcome:

@@ -47,7 +47,8 @@ class LinearSearch:
     `max_draws` bounds the trials (told ones count; by default two outward each way for each knob
     that can be turned, and six to close in and repeat: 10, 14, 18 for one, two, three knobs);
     `smallest_gain` is the relative gain below which a trial is not worth it (a job of a thousand
-    trials in which a trial loses half its cost); `first_step` the first step along a knob over its log range.
+    trials in which a trial loses half its cost); `first_step` the first step along a knob over
+    its log range.
     """
 
     def __init__(
@@ -158,8 +159,8 @@ class LinearSearch:
 
     def _prices(self, view: Judgement) -> Floats:
         """Return what a trial of each row costs, in trials at the best setting; at least one."""
-        worse = np.clip(view.merit - view.merit[view.best], 0.0, 20.0)
-        prices = np.exp(worse)
+        worse = view.merit - view.merit[view.best] + 0.5 * view.variance  # mean of a log-normal
+        prices = np.exp(np.clip(worse, 0.0, 20.0))
         trial_s = self._ledger.mean_work * self._ledger.time_s(view.settings[view.best])
         if trial_s > 0:
             best = view.settings[view.best]
@@ -199,7 +200,7 @@ class LinearSearch:
         counts = np.array([float(len(entry.observations)) for entry in entries])
         fits = {}
         for name in COLUMNS:
-            means = [mean for entry in entries if (mean := entry.mean(name))]
+            means = [mean for e in entries if (mean := e.mean(name)) is not None and mean > 0]
             if len(means) == len(entries):
                 floor = np.array([entry.relative_sd(name) or 0.0 for entry in entries]) ** 2
                 fits[name] = self._surface.fit(rows, np.log(np.array(means)), counts, floor)

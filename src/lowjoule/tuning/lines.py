@@ -10,12 +10,14 @@ from lowjoule.knobs.space import columns_of
 from lowjoule.objectives.objective import Floats
 from lowjoule.tuning.surface import Coordinates
 
+_ROUNDING = 1e-9
+
 
 class Lines:
     """Candidates of a linear search: settings that differ from one in a single knob.
 
-    A line is looked at as far as it was told, and beyond by as much again (at first by
-    `first_step` of the knob's range): steps double while a direction goes on.
+    A line is looked at as far as it was told, and beyond by `first_step` of the knob's range; by
+    as much again as was told where the best is outermost: steps double while they pay.
     """
 
     def __init__(self, space: Space, coordinates: Coordinates, first_step: float) -> None:
@@ -31,20 +33,25 @@ class Lines:
         rows = self._coordinates.of(told)
         found: list[Setting] = []
         for k, knob in enumerate(self._space.knobs):
-            low, high = float(rows[:, k].min()), float(rows[:, k].max())
-            step = max(self._first_step * self._coordinates.spans[k], high - low)
-            row = line(self._space, here, knob)
+            row = [one for one in line(self._space, here, knob) if one not in known]
             places = [self._coordinates.one(knob, one[knob.name]) for one in row]
-            beyond = [p for p in places if p > high]
-            before = [p for p in places if p < low]
-            top = max([high + step, *beyond[:1]])
-            bottom = min([low - step, *before[-1:]])
+            now = self._coordinates.one(knob, here[knob.name])
+            bottom, top = self._reach(k, now, rows[:, k], places)
             for one, place in zip(row, places, strict=True):
-                if one not in known and (
-                    bottom - 1e-9 <= place <= top + 1e-9 or self._coordinates.named[k]
-                ):
+                if self._coordinates.named[k] or bottom <= place <= top:
                     found.append(one)
         return found
+
+    def _reach(self, k: int, now: float, told: Floats, places: list[float]) -> tuple[float, float]:
+        """Return the least and largest coordinate of knob `k` to look at; one value at least."""
+        low, high = float(told.min()), float(told.max())
+        first = self._first_step * self._coordinates.spans[k]
+        doubled = max(first, high - low)
+        bottom = low - (doubled if now <= low else first)
+        top = high + (doubled if now >= high else first)
+        beyond = [place for place in places if place > high]
+        before = [place for place in places if place < low]
+        return min([bottom, *before[-1:]]) - _ROUNDING, max([top, *beyond[:1]]) + _ROUNDING
 
     def away(self, start: Setting, failed: list[Setting]) -> Setting | None:
         """Return the setting on the lines through `start` that is farthest from all `failed`.

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import replace
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from lowjoule.errors import UnknownNameError
@@ -53,6 +51,9 @@ def batch_knob(default: int, low: int, high: int, *, training: bool) -> Knob:
 
 @cache
 def _entries() -> dict[str, dict[str, Any]]:
+    import tomllib
+    from importlib.resources import files
+
     text = files("lowjoule.workloads").joinpath("catalogue.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
 

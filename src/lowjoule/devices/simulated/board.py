@@ -14,6 +14,7 @@ from lowjoule.devices.simulated.physics import (
     Floats,
     Load,
     activity_power_w,
+    busy_share,
     leakage_w,
     step_time_s,
     thermal_limit_w,
@@ -147,11 +148,10 @@ class Board:
         if index < len(bins.power_w) - 1 or bins.power_w[index] > allowed_w * (1 + 1e-9):
             reasons.add("thermal" if cooler_w < self.controls.limit_w else "power")
         time_s = float(bins.time_s[index])
-        overhead_s = float(np.asarray(job.load.overhead_s)) * job.time_factor
         return State(
             power_w=float(bins.power_w[index]) + leak_w,
             x=float(self._x[index]),
-            utilisation=max(0.0, 1.0 - overhead_s / time_s),
+            utilisation=float(busy_share(job.load, time_s / job.time_factor)),
             reasons=frozenset(reasons),
             step_time_s=time_s,
         )

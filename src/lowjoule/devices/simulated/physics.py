@@ -4,8 +4,8 @@ Pure functions on NumPy arrays that broadcast; `x` is the SM clock over its maxi
 memory clock over its maximum. No figure of any workload or board stands here: `Chip` holds the
 board's, `Load` the work's.
 
-Time is a fixed part and the 2-norm of a compute and a memory part, which overlap in part:
-their sum bounds it from above, the longer of them from below. Power is idle + leakage, which
+Time is the 2-norm of a compute, a memory and a host part (launches, input), which overlap in
+part: their sum bounds it from above, the longest of them from below. Power is idle + leakage, which
 grows with temperature, + a dynamic part c V(f)^2 f weighted by what the units do, + the energy
 of the memory traffic (the usual CMOS model; V(f) is flat up to a knee and rises above it, which
 is why energy has a minimum inside the range of clocks).
@@ -55,7 +55,7 @@ class Chip:
 class Load:
     """One step of work: seconds at top clocks that each unit alone would take; arrays broadcast.
 
-    `useful` is the part of `compute_s` in which the compute units are filled (small batches
+    `overhead_s` is the host's, whatever the clocks. `useful` is the part of `compute_s` in which the compute units are filled (small batches
     leave many of them empty); `intensity` scales the power of a filled one (1 is tensor cores).
     """
 
@@ -78,13 +78,19 @@ def step_time_s(chip: Chip, load: Load, x: ArrayLike, m: ArrayLike) -> Floats:
     # the SMs have to ask for the data: a low SM clock limits bandwidth, mildly
     share = np.hypot(np.divide(1.0, m), np.divide(1.0 / chip.issue, x))
     memory = np.multiply(load.memory_s, share / np.hypot(1.0, 1.0 / chip.issue))
-    return np.asarray(np.hypot(compute, memory) + load.overhead_s)
+    return np.asarray(np.hypot(np.hypot(compute, memory), load.overhead_s))
+
+
+def busy_share(load: Load, time_s: ArrayLike) -> Floats:
+    """Return the part of a step in which the board computes or moves data."""
+    host = np.minimum(np.divide(load.overhead_s, time_s), 1.0)
+    return np.asarray(np.sqrt(1.0 - host**2))
 
 
 def activity_power_w(chip: Chip, load: Load, x: ArrayLike, m: ArrayLike, time_s: Floats) -> Floats:
     """Return the mean power of a step that takes `time_s`, less idle power and leakage."""
     filled = np.multiply(load.compute_s, load.useful) / x / time_s
-    busy = 1.0 - np.divide(load.overhead_s, time_s)
+    busy = busy_share(load, time_s)
     activity = chip.waiting * busy + (1.0 - chip.waiting) * filled
     core = chip.dynamic_w * np.multiply(load.intensity, activity) * x * voltage(chip, x) ** 2
     traffic = np.divide(load.memory_s, time_s)

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from lowjoule.cli.main import cli, main
+
+TABLE = """workload,unit,power_limit_w,batch_size,time_s,energy_j
+job,epoch,100,32,30,3000
+job,epoch,200,32,20,3200
+job,epoch,300,32,18,4000
+job,epoch,100,64,26,2500
+job,epoch,200,64,16,2600
+job,epoch,300,64,15,3600
+"""
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    path = tmp_path / "runs.csv"
+    path.write_text(TABLE)
+    return f"replay:{path}"
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["tune", *arguments])
+
+
+def tuned(*arguments: str) -> dict[str, Any]:
+    result = run("--json", *arguments)
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_json_is_an_interface(table: str) -> None:
+    found = tuned("--device", table, "--knobs", "power_limit,batch_size", "--objective", "energy")
+    assert found["source"] == "replayed"
+    assert found["workload"] == "job"
+    assert found["objective"] == "energy"
+    assert found["work"] == {"quantity": 1.0, "unit": "epoch"}
+    assert found["units"] == {"power_limit": "W", "batch_size": "count"}
+    assert found["chosen"]["setting"] == {"batch_size": 64, "power_limit": 100}
+    assert found["chosen"]["time_s"] == 26.0
+    assert found["chosen"]["energy_j"] == 2500.0
+    assert found["chosen"]["power_w"] == pytest.approx(2500 / 26)
+    for side in ("default", "chosen"):
+        expected = {"setting", "time_s", "energy_j", "power_w", "objective", "uncertainty"}
+        assert set(found[side]) == expected
+    assert found["trials"] <= found["draws"] == len(found["history"])
+    spent = sum(one["energy_j"] for one in found["history"])
+    assert found["search_energy_j"] == pytest.approx(spent)
+    default, draws = found["default"]["energy_j"], found["draws"]
+    saved = default * 100 - spent - 2500.0 * (100 - draws)
+    assert found["net_energy_saving_j"] == pytest.approx(saved)
+    assert found["break_even_work"] >= draws
+
+
+def test_learning_is_left_alone_unless_it_is_named(table: str) -> None:
+    found = tuned("--device", table, "--objective", "energy", "--default", "batch_size=32")
+    assert found["default"]["setting"] == {"batch_size": 32, "power_limit": 300}
+    assert found["chosen"]["setting"] == {"batch_size": 32, "power_limit": 100}
+
+
+def test_constraints_are_kept(table: str) -> None:
+    options = ("--device", table, "--knobs", "power_limit,batch_size", "--objective", "energy")
+    found = tuned(*options, "--default", "batch_size=64", "--constraint", "slowdown<=10%")
+    assert found["chosen"]["setting"] == {"batch_size": 64, "power_limit": 200}
+    assert found["constraints"] == ["slowdown<=10%"]
+
+
+def test_a_default_that_breaks_a_constraint_is_left(table: str) -> None:
+    found = tuned("--device", table, "--objective", "time", "--constraint", "power<=110W")
+    assert found["chosen"]["setting"]["power_limit"] == 100
+
+
+@pytest.mark.parametrize("search", ["linear", "exhaustive", "random", "just-in-time"])
+def test_every_search_runs_and_the_seed_decides(table: str, search: str) -> None:
+    options = ("--device", table, "--search", search, "--noise", "2%", "--seed", "4")
+    assert tuned(*options) == tuned(*options)
+
+
+def test_a_table_for_people(table: str) -> None:
+    result = run("--device", table, "--job", "50 epochs")
+    assert result.exit_code == 0
+    assert "REPLAYED: job" in result.stdout
+    assert "Over 50 epochs" in result.stdout
+    assert "draw 1: power_limit=300 W" in result.stderr
+    assert "draw" not in result.stdout.split("\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--workload", "jib"), "job"),
+        (("--objective", "enrgy"), "energy"),
+        (("--constraint", "slowdwn<=5%"), "slowdown"),
+        (("--knobs", "power_limt"), "power_limit"),
+        (("--search", "liner"), "linear"),
+        (("--job", "many"), "epochs"),
+        (("--job", "5 tokens"), "epoch"),
+        (("--window", "long"), "6h"),
+        (("--noise", "lots"), "5%"),
+        (("--default", "batch_size=48"), "64"),
+        (("--constraint", "power<=1W"), "closest"),
+    ],
+)
+def test_bad_input_is_one_sentence_with_the_cure(
+    table: str, arguments: tuple[str, str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["tune", "--device", table, *arguments]) == 2
+    seen = capsys.readouterr()
+    assert seen.out == ""
+    assert said in seen.err.strip().splitlines()[-1]
+
+
+def test_a_simulated_run_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    found = tuned("--device", "sim:a100", "--workload", "resnet50", "--seed", "1")
+    assert found["source"] == "simulated"
+    assert found["chosen"]["objective"] < 1.0
+    assert found["default"]["objective"] == 1.0
+    assert found["default"]["setting"]["batch_size"] == found["chosen"]["setting"]["batch_size"]
