@@ -110,6 +110,7 @@ def test_ends_on_any_table_and_never_chooses_what_it_was_not_told(data: st.DataO
     assert (found.time_s, found.energy_j) == pytest.approx(table[found.setting])
     assert found.confidence is not None
     assert 0.0 <= found.confidence <= 1.0
+    assert found.uncertainty is not None
     assert found.uncertainty >= 0.0
     default = table[task.default]
     if bound is not None and default is not None:
@@ -156,7 +157,7 @@ def test_noise_costs_little_on_average() -> None:
     covered = []
     for run in runs:
         found = run.search.recommend()
-        if found.uncertainty > 0:
+        if found.uncertainty:
             covered.append(abs(found.objective - values[found.setting]) <= 2 * found.uncertainty)
     assert np.mean(covered) > 0.8
 
@@ -439,7 +440,10 @@ def test_told_standard_deviations_widen_the_uncertainty() -> None:
         time_s, energy_j = training(one)
         plain.tell(told(one, (time_s, energy_j)))
         wide.tell(told(one, (time_s, energy_j), energy_sd_j=0.3 * energy_j))
-    assert wide.recommend().uncertainty > 2 * plain.recommend().uncertainty
+    narrow, broad = plain.recommend().uncertainty, wide.recommend().uncertainty
+    assert narrow is not None
+    assert broad is not None
+    assert broad > 2 * narrow
 
 
 def test_refuses_no_draws() -> None:

@@ -151,3 +151,20 @@ def test_refuses_empty_budgets() -> None:
         ExhaustiveSearch(problem(SPACE), rounds=0)
     with pytest.raises(InvalidValueError):
         RandomSearch(problem(SPACE), draws=0)
+
+
+def test_says_nothing_of_noise_that_it_cannot_see() -> None:
+    search = RandomSearch(problem(SPACE), draws=2)
+    play(search, lambda s: (1.0, s.number("b")))
+    found = search.recommend()
+    assert found.uncertainty is None
+    assert found.confidence is None
+
+
+def test_takes_the_spread_it_was_told() -> None:
+    search = RandomSearch(problem(SPACE), draws=2)
+    for one in SPACE.settings[:2]:
+        search.tell(told(one, (1.0, one.number("b")), time_sd_s=0.01, energy_sd_j=0.1))
+    found = search.recommend()
+    assert found.uncertainty is not None
+    assert 0.05 < found.uncertainty < 0.2

@@ -19,7 +19,7 @@ from lowjoule.knobs import BATCH_SIZE, Setting, standard_knob
 from lowjoule.profile import Profile
 from lowjoule.profiling import Profiler
 from lowjoule.source import Source
-from lowjoule.store import Record, Store, records_of, records_of_trials, signature_of
+from lowjoule.store import Record, Store, records_of, records_of_trials
 from lowjoule.store.pooling import pooled
 from lowjoule.workloads import Work, Workload, WorkUnit
 from store_records import record
@@ -111,7 +111,7 @@ def test_points_of_several_kinds_are_never_mixed(
 
 def test_a_workload_is_found_by_its_definition(store: Store) -> None:
     workload = Workload(name="resnet50", precision="bf16")
-    store.add([record(signature=signature_of(workload))])
+    store.add([record(signature=workload.signature)])
     assert len(store.profile(A100, workload)) == 1
     with pytest.raises(StoreError, match="was measured with another definition of it"):
         store.profile(A100, replace(workload, precision="fp8"))

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from lowjoule.errors import InvalidValueError, LowjouleError
 from lowjoule.knobs import Setting
 from lowjoule.source import Source
-from lowjoule.store import Record, signature_of
+from lowjoule.store import Record
 from lowjoule.store.cells import cell_of, value_of
-from lowjoule.workloads import Work, Workload, WorkUnit
+from lowjoule.workloads import Work, WorkUnit
 from store_records import record, records, typed
 
 
@@ -107,18 +107,6 @@ def test_the_key_tells_what_was_measured_not_how_it_came_here() -> None:
         {"achieved": Setting([("power_limit", "250.0"), ("batch_size", 64)])},
     ]
     assert len({one.key, *(replace(one, **change).key for change in changes)}) == 8
-
-
-def test_a_signature_tells_definitions_apart_and_ignores_words() -> None:
-    one = Workload(name="resnet50", operations=8e9)
-    assert signature_of(one) == signature_of(replace(one, description="x", operations=8 * 10**9))
-    others = [
-        replace(one, precision="fp8"),
-        replace(one, operations=9e9),
-        replace(one, unit=WorkUnit.STEP),
-        replace(one, name="resnet"),
-    ]
-    assert len({signature_of(w) for w in (one, *others)}) == 5
 
 
 @given(st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text())

@@ -90,9 +90,9 @@ class Claim:
 
     def _steps(self, goal: Setting) -> list[tuple[str, Value]]:
         """Return the single writes, in a valid order, from the setting in force to `goal`."""
-        here = self.device.current()
+        here, space = self.device.current(), self.device.space
         steps = []
-        for step in path(here, goal, self.device.space.rules):
+        for step in path(here, goal, space.rules, space.knobs):
             (name,) = here.changed(step)
             steps.append((name, step[name]))
             here = step

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from lowjoule.quantities import Unit, show
 
 _STEP = 1e-5
 _CLOSE_SD = 2.0
+_MOST_RIVALS = 20
+_FAR_SD = 8.0
+_MOST_WEIGHED = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,10 +29,12 @@ class Choice:
     """The chosen point, the objective's value there, and how sure the choice is.
 
     `uncertainty` is the standard deviation of `value` from the points' statistical spread,
-    without the board's gain, which is common to all of them; `confidence` the smallest
-    probability that the point beats a single rival; `rivals` the points too close to tell apart
-    (within two standard deviations of the difference), which are worth measuring again. The
-    former two are None where no spread was measured.
+    without the board's gain, which is common to all of them, and with the baseline taken as
+    exact; `confidence` the probability that no other point allowed is better, spreads taken as
+    independent and normal; `rivals` the points too close to tell apart (within two standard
+    deviations of the difference; the 20 best), which are worth measuring again. A point that
+    is dominated in its means can be a rival. The former two are None where no spread was
+    measured.
     """
 
     point: Point
@@ -44,23 +50,28 @@ def choose(
 ) -> Choice:
     """Return the best row of `profile`: among `rows`, or among all where there are constraints.
 
-    Raises `InfeasibleError` where no point keeps to the constraints or there is none.
+    Of equal values the faster point is chosen, then the one of less energy. Raises
+    `InfeasibleError` where no point keeps to the constraints or there is none.
     """
-    candidates = feasible_rows(profile, constraints) if constraints else rows
+    allowed = feasible_rows(profile, constraints) if constraints else np.arange(len(profile))
+    candidates = allowed if constraints else rows
     if len(candidates) == 0:
         raise InfeasibleError("the profile has no point", cure="measure one, or relax a constraint")
     values = _values(profile, objective, candidates)
-    best = int(np.argmin(values))
-    row = int(candidates[best])
-    spread = _spread(profile, objective, candidates)
-    confidence, rivals = _doubts(values, spread, best)
+    ties = candidates[values == values.min()]
+    row = int(ties[np.lexsort((profile.effective_j[ties], profile.time_s[ties]))[0]])
+    spread = _spread(profile, objective, allowed)
+    confidence, rivals = None, np.empty(0, dtype=np.intp)
+    if spread is not None:
+        best = int(np.searchsorted(allowed, row))
+        confidence, rivals = _doubts(_values(profile, objective, allowed), spread, best)
     return Choice(
         point=profile.point(row),
         plan=profile.plan(row),
-        value=float(values[best]),
+        value=float(values.min()),
         uncertainty=None if spread is None else float(spread[best]),
         confidence=confidence,
-        rivals=tuple(profile.point(int(candidates[one])) for one in rivals),
+        rivals=tuple(profile.point(int(allowed[one])) for one in rivals),
     )
 
 
@@ -119,16 +130,35 @@ def _spread(profile: Profile, objective: Objective, rows: Indices) -> Floats | N
     )
 
 
-def _doubts(values: Floats, spread: Floats | None, best: int) -> tuple[float | None, list[int]]:
-    if spread is None:
-        return None, []
-    if len(values) == 1:
-        return 1.0, []
+def _doubts(values: Floats, spread: Floats, best: int) -> tuple[float, Indices]:
     others = np.delete(np.arange(len(values)), best)
     gap = values[others] - values[best]
     doubt = np.hypot(spread[others], spread[best])
     certain = np.where(gap > 0, np.inf, 0.0)
     sigmas = np.divide(gap, doubt, out=certain, where=doubt > 0)
-    confidence = 0.5 * math.erfc(-float(sigmas.min()) / math.sqrt(2.0))
+    weighed = others[sigmas < _FAR_SD]
+    if len(weighed) > _MOST_WEIGHED:
+        nearest = np.argpartition(sigmas[sigmas < _FAR_SD], _MOST_WEIGHED)[:_MOST_WEIGHED]
+        weighed = weighed[nearest]
     close = others[sigmas < _CLOSE_SD]
-    return confidence, [int(one) for one in close[np.argsort(values[close], kind="stable")]]
+    ordered = close[np.argsort(values[close], kind="stable")[:_MOST_RIVALS]]
+    return _confidence(values, spread, best, weighed), ordered
+
+
+def _confidence(values: Floats, spread: Floats, best: int, rivals: Indices) -> float:
+    """Return P(best < every rival): the integral over the best's value of the others' tails."""
+    nodes, tail = _normal_tail()
+    weights = np.exp(-0.5 * nodes**2)
+    gap = values[rivals] - (values[best] + spread[best] * nodes[:, None])
+    sd = spread[rivals]
+    surely = np.where(gap > 0, np.inf, np.where(gap < 0, -np.inf, 0.0))
+    sigmas = np.divide(gap, sd, out=surely, where=sd > 0)
+    beaten = np.interp(sigmas, nodes, tail).prod(axis=1)
+    return min(1.0, float(beaten @ weights / weights.sum()))
+
+
+@cache
+def _normal_tail() -> tuple[Floats, Floats]:
+    """Return points of a standard normal variable and the probability of lying below each."""
+    nodes = np.linspace(-_FAR_SD, _FAR_SD, 801)
+    return nodes, np.array([0.5 * math.erfc(-one / math.sqrt(2.0)) for one in nodes])

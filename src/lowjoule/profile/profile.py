@@ -14,6 +14,8 @@ from lowjoule.knobs.space import columns_of
 from lowjoule.objectives.objective import Constraint, Outcome
 from lowjoule.profile.plan import Leaf, Plan
 from lowjoule.profile.point import Point
+from lowjoule.profile.provenance import Sources
+from lowjoule.profile.reference import Reference
 from lowjoule.source import Source
 from lowjoule.workloads import Work
 
@@ -54,9 +56,10 @@ class Profile:
     stands for all rows. `wait_power_w` is what the device draws while it waits, `default` the
     setting that relative objectives and constraints compare with. `gain_sd` is the relative
     standard deviation of the board's calibration gain: it cancels between points and adds in
-    totals. `price_w` is the price of time, set by `priced`; `reference` the default's time and
-    energy where the default may not be among the rows. Columns are not copied and must not be
-    written to afterwards.
+    totals. `price_w` is the price of time, set by `priced`; `reference` the default's figures
+    where the default may not be among the rows; `sources` each row's source (its `value`) where
+    they differ, `source` then being the weakest. Columns are not copied and must not be written
+    to afterwards.
 
     Raises `InvalidValueError` where a column is of another length or holds an impossible value.
     """
@@ -79,8 +82,9 @@ class Profile:
         source: Source = Source.MEASURED,
         gain_sd: float = 0.0,
         price_w: Floats | float = 0.0,
-        reference: tuple[float, float] | None = None,
+        reference: Reference | None = None,
         origin: Origin | None = None,
+        sources: Sources | None = None,
     ) -> None:
         self.work = work
         self.time_s: Floats = np.atleast_1d(np.asarray(time_s, dtype=np.float64))
@@ -98,8 +102,9 @@ class Profile:
         self.source = source
         self.gain_sd = gain_sd
         self.price_w = price_w
+        self.sources = sources
+        self.origin = origin
         self._reference = reference
-        self._origin = origin
         self._check()
 
     @classmethod
@@ -138,8 +143,8 @@ class Profile:
             raise _impossible("energy_j", bad, "at least 0")
         for name in OPTIONAL:
             column = getattr(self, name)
-            if column is not None and not column.min() >= 0:
-                raise _impossible(name, ~(column >= 0), "at least 0")
+            if column is not None and not (column.min() >= 0 and column.max() < np.inf):
+                raise _impossible(name, ~((column >= 0) & np.isfinite(column)), "at least 0")
 
     def __len__(self) -> int:
         return len(self.time_s)
@@ -178,7 +183,7 @@ class Profile:
 
     def plan(self, row: int) -> Plan:
         """Return what row `row` applies: a leaf, or the tree of a composition."""
-        return Leaf(setting=self.setting(row)) if self._origin is None else self._origin.plan(row)
+        return Leaf(setting=self.setting(row)) if self.origin is None else self.origin.plan(row)
 
     def total_sd_j(self, row: int) -> float | None:
         """Return the standard deviation of a row's energy as a total: spread and gain together."""
@@ -197,34 +202,62 @@ class Profile:
         )
 
     @property
-    def reference(self) -> tuple[float, float] | None:
-        """Time and energy of the default, the mean of its rows; None where it is not known."""
+    def reference(self) -> Reference | None:
+        """The default's figures, the mean of its rows; None where they are not known."""
         if self._reference is None and self.default is not None:
-            rows = np.ones(len(self), dtype=np.bool_)
-            for name, value in self.default.items():
-                if name in self.settings:
-                    rows &= self.settings[name] == value
-            if rows.any():
-                self._reference = float(self.time_s[rows].mean()), float(self.energy_j[rows].mean())
+            rows = self._default_rows()
+            if rows.any() and not self._unsaid(rows):
+                own_w = None if self.wait_power_w is None else float(self.wait_power_w[rows].mean())
+                price_w = np.broadcast_to(self.price_w, len(self))[rows]
+                self._reference = Reference(
+                    float(self.time_s[rows].mean()),
+                    float(self.energy_j[rows].mean()),
+                    float(price_w.mean()),
+                    own_w,
+                )
         return self._reference
+
+    def _default_rows(self) -> NDArray[np.bool_]:
+        default = self.default or {}
+        shared = [name for name in default if name in self.settings]
+        rows = np.full(len(self), bool(shared) or not self.settings)
+        for name in shared:
+            rows &= self.settings[name] == default[name]
+        return rows
+
+    def _unsaid(self, rows: NDArray[np.bool_]) -> list[str]:
+        """Return the knobs that vary among the default's rows because it does not name them."""
+        names = [name for name in self.settings if name not in (self.default or {})]
+        return [n for n in names if (self.settings[n][rows] != self.settings[n][rows][0]).any()]
 
     def baseline(self, *, effective: bool = False) -> Outcome | None:
         """Return the default's figures, with its effective energy if asked; None without default.
 
-        Raises `IncomparableError` when a default is named and was not measured.
+        Raises `IncomparableError` when a default is named and was not measured, or names no
+        value of a knob that varies.
         """
-        if self.default is None and self._reference is None:
-            return None
         reference = self.reference
-        if reference is None:
-            raise IncomparableError(
-                f"the default {dict(self.default or {})} is not in the profile",
-                cure="measure it, or name another default",
-            )
-        time_s, energy_j = reference
-        if effective:
-            energy_j -= float(np.mean(self.price_w)) * time_s
-        return Outcome(time_s=np.asarray(time_s), energy_j=np.asarray(energy_j))
+        if reference is not None:
+            return reference.outcome(effective=effective)
+        if self.default is None:
+            return None
+        rows = self._default_rows()
+        raise IncomparableError(
+            f"the default {dict(self.default)} "
+            + ("names several points" if rows.any() else "is not in the profile"),
+            cure=f"say its {', '.join(self._unsaid(rows))} too"
+            if rows.any()
+            else "measure it, or name another default",
+        )
+
+    def against(self, default: Setting) -> Profile:
+        """Return the same points, compared with another default."""
+        return self._with(default=default, reference=None)
+
+    def predicted(self) -> Profile:
+        """Return the points that were predicted rather than measured, simulated or replayed."""
+        own = np.full(len(self), self.source.value) if self.sources is None else self.sources
+        return self.take(own == Source.PREDICTED.value)
 
     def take(self, rows: Rows) -> Profile:
         """Return the profile of some rows (indices, a mask or a slice); the baseline is kept."""
@@ -232,7 +265,8 @@ class Profile:
             time_s=self.time_s[rows],
             energy_j=self.energy_j[rows],
             settings={name: column[rows] for name, column in self.settings.items()},
-            origin=None if self._origin is None else self._origin.take(rows),
+            origin=None if self.origin is None else self.origin.take(rows),
+            sources=None if self.sources is None else self.sources[rows],
             price_w=self.price_w if isinstance(self.price_w, float) else self.price_w[rows],
             **{n: None if (c := getattr(self, n)) is None else c[rows] for n in OPTIONAL},
         )
@@ -252,7 +286,8 @@ class Profile:
             "gain_sd": self.gain_sd,
             "price_w": self.price_w,
             "reference": self.reference,
-            "origin": self._origin,
+            "origin": self.origin,
+            "sources": self.sources,
         }
         return Profile(**{**same, **changes})
 
@@ -278,7 +313,13 @@ class Profile:
             raise IncomparableError(
                 "the profile has no waiting power", cure="pass the power of waiting, wait_w"
             )
-        return self._with(price_w=self.wait_power_w if wait_w is None else float(wait_w))
+        if wait_w is not None and not 0 <= wait_w < np.inf:
+            raise InvalidValueError(f"a waiting power of {wait_w} W", cure="use at least 0 W")
+        reference = self.reference
+        return self._with(
+            price_w=self.wait_power_w if wait_w is None else float(wait_w),
+            reference=None if reference is None else reference.priced(wait_w),
+        )
 
     def scaled(self, work: Work) -> Profile:
         """Return the same points for another amount of the same unit of work."""
@@ -289,7 +330,7 @@ class Profile:
         }
         reference = self.reference
         if reference is not None:
-            scaled["reference"] = (reference[0] * factor, reference[1] * factor)
+            scaled["reference"] = reference.scaled(factor)
         return self._with(work=work, **scaled)
 
     def then(

@@ -9,6 +9,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 _SAMPLE = 1024
+_BUCKETS = 4096
 
 
 def pareto(time_s: Floats, cost: Floats) -> Indices:
@@ -16,39 +17,45 @@ def pareto(time_s: Floats, cost: Floats) -> Indices:
 
     Both arrays are of shape (n,), without NaN. A point is dominated when another is no worse in
     both figures and better in one; of equal points the first in the input is kept. Costs one
-    sort of the points that a staircase of a small sample does not dominate already.
+    sort of the points that a grid over time does not show to be dominated already.
     """
     if len(time_s) == 0:
         return np.empty(0, dtype=np.intp)
-    alive = _undominated_by_sample(time_s, cost)
-    if alive is None:
+    if not _worth_filtering(time_s, cost):
         return _sorted_front(time_s, cost)
+    alive = _undominated_on_grid(time_s, cost)
     return alive[_sorted_front(time_s[alive], cost[alive])]
 
 
-def _undominated_by_sample(time_s: Floats, cost: Floats) -> Indices | None:
-    """Return the points that the front of a sample leaves, None where filtering is not worth it.
+def _worth_filtering(time_s: Floats, cost: Floats) -> bool:
+    """Return whether many points are dominated or equal, judged by an even stride of them."""
+    stride = len(time_s) // _SAMPLE
+    if stride < 16:
+        return False
+    return len(_sorted_front(time_s[::stride], cost[::stride])) <= _SAMPLE // 4
 
-    The sample is an even stride, so that no random state is needed. What equals a step of its
-    staircase is no worse than the step, and only the first such point in the input stays.
+
+def _undominated_on_grid(time_s: Floats, cost: Floats) -> Indices:
+    """Return the points that no earlier bucket of time, nor the best of their own, dominates.
+
+    Buckets are a monotone function of time, so that a point in an earlier one is strictly
+    faster. Times too close together for a grid share one bucket.
     """
-    count = len(time_s)
-    if count < 16 * _SAMPLE:
-        return None
-    stride = count // _SAMPLE
-    sample_t, sample_c = time_s[::stride], cost[::stride]
-    front = _sorted_front(sample_t, sample_c)
-    if len(front) > _SAMPLE // 4:
-        return None
-    stairs_t, stairs_c = sample_t[front], sample_c[front]
-    step = np.searchsorted(stairs_t, time_s, side="right") - 1
-    bound = np.append(stairs_c, np.inf)[step]
-    level = np.flatnonzero(cost == bound)
-    equal = level[time_s[level] == stairs_t[step[level]]]
-    first = np.empty(len(front), dtype=np.intp)
-    # Of repeated places the last one assigned stays, hence from the end.
-    first[step[equal][::-1]] = equal[::-1]
-    return np.concatenate((np.flatnonzero(cost < bound), first))
+    low, high = time_s.min(), time_s.max()
+    scale = _BUCKETS / (high - low) if high - low > 1e-12 * high else 0.0
+    bucket = ((time_s - low) * scale).astype(np.intp)
+    least = np.full(_BUCKETS + 2, np.inf)
+    np.minimum.at(least, bucket, cost)
+    before = np.minimum.accumulate(np.append(np.inf, least[:-1]))
+    alive = cost < before[bucket]
+    best = np.flatnonzero(alive & (cost == least[bucket]))
+    earliest = np.full(_BUCKETS + 2, np.inf)
+    np.minimum.at(earliest, bucket[best], time_s[best])
+    best = best[time_s[best] == earliest[bucket[best]]]
+    first = np.full(_BUCKETS + 2, len(time_s))
+    np.minimum.at(first, bucket[best], best)
+    alive &= time_s < earliest[bucket]
+    return np.concatenate((np.flatnonzero(alive), first[first < len(time_s)]))
 
 
 def _sorted_front(time_s: Floats, cost: Floats) -> Indices:

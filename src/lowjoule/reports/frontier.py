@@ -107,7 +107,8 @@ class FrontierReport:
                 series.append(self._mark(point, role, name))
         return Figure(
             title=self.title,
-            description=" ".join(self.sentences()),
+            description=f"Energy against time of {self.title}: all points, the frontier, the default, "
+            f"and what {self.objective.name} chooses.",
             source=self.identity.source,
             x=Axis.over(f"time of {profile.work}", profile.time_s, Unit.SECOND),
             y=Axis.over(
@@ -141,7 +142,7 @@ class FrontierReport:
         left_out = len(front) - len(places)
         rows = [self._row(front[place], chosen=place in kept) for place in places]
         knobs = [knob.name for knob in self._free()]
-        figures = ("time", "energy", "power", "d time", "d energy")
+        figures = ("time", "energy", "power", "more time", "more energy")
         return Listing(
             title=f"{self.identity.source.value.upper()}: frontier of {self.title}, "
             f"of {front.profile.work}" + (f" ({left_out} points left out)" if left_out else ""),

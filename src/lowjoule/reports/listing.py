@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.table import Table
 
+_ONE_LINE = 20
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
@@ -25,12 +27,22 @@ class Listing:
         from rich.text import Text
 
         title = Text(self.title)
-        table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
-        for name in self.columns:
-            if name in self.numbers:
-                table.add_column(Text(name), justify="right", no_wrap=True, overflow="fold")
-            else:
-                table.add_column(Text(name), overflow="fold")
+        table = Table(
+            title=title,
+            title_justify="left",
+            title_style="bold",
+            box=SIMPLE_HEAD,
+            show_edge=False,
+            pad_edge=False,
+        )
+        for place, name in enumerate(self.columns):
+            longest = max((len(row[place]) for row in self.rows), default=0)
+            table.add_column(
+                Text(name),
+                justify="right" if name in self.numbers else "left",
+                no_wrap=name in self.numbers or longest <= _ONE_LINE,
+                overflow="fold",
+            )
         for row in self.rows:
             table.add_row(*(Text(cell) for cell in row))
         return table

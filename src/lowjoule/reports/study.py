@@ -176,7 +176,7 @@ class Study:
                     "affects learning" if knob.changes_learning else "",
                 )
             )
-        columns = ("default", "best alone", "d energy", "d time", "span", "span at best")
+        columns = ("default", "best alone", "more energy", "more time", "span", "span at best")
         return Listing(
             title=f"{self.identity.source.value.upper()}: knobs of {self.title}, each alone",
             columns=("knob", *columns, ""),
@@ -207,7 +207,7 @@ class Study:
                     ", ".join(marks),
                 )
             )
-        columns = (study.knob.name, *self._units(), "power", "d energy", "d time")
+        columns = (study.knob.name, *self._units(), "power", "more energy", "more time")
         return Listing(
             title=f"{self.identity.source.value.upper()}: {study.knob.name} alone, "
             "the others at the default",
@@ -279,7 +279,7 @@ class Study:
             hovers = (f"{name}: {hover(self.space, point)}",)
             series.append(Series(name=name, role=role, x=one.places, y=of(one), hovers=hovers))
         return Figure(
-            title=f"{what} over {knob.name}: {self.title}",
+            title=f"{what} over {knob.name}: {self.workload}",
             description=f"{what.capitalize()} of {self.title} over {knob.name}, the other knobs at "
             f"the default and at the best setting by {self.objective.name}.",
             source=self.identity.source,

@@ -43,7 +43,7 @@ def svg(figure: Figure, *, name: str = "figure", standalone: bool = False) -> st
         f'<desc id="{name}-desc">{escape(figure.description)}</desc>',
         f"<style>{STYLE}</style>" if standalone else "",
         f'<rect class="paper" width="{WIDTH:g}" height="{HEIGHT:g}"/>',
-        f'<text class="head" x="{_LEFT:g}" y="20">{escape(_short(figure.title, 64))}</text>',
+        f'<text class="head" x="{_LEFT:g}" y="20">{escape(_short(figure.title, 54))}</text>',
         f'<text class="source" text-anchor="end" x="{WIDTH - _RIGHT:g}" y="20">'
         f"{figure.source.value.upper()}</text>",
         *_legend(figure),

@@ -5,7 +5,7 @@ Importing this package brings in SQLAlchemy; import it where a store is used.
 
 from lowjoule.store.conversion import records_of, records_of_trials
 from lowjoule.store.exchange import read_records, write_records
-from lowjoule.store.record import Record, signature_of
+from lowjoule.store.record import Record
 from lowjoule.store.store import Kind, Store, Which
 
 __all__ = [
@@ -16,6 +16,5 @@ __all__ = [
     "read_records",
     "records_of",
     "records_of_trials",
-    "signature_of",
     "write_records",
 ]

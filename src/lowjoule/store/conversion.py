@@ -9,7 +9,7 @@ from lowjoule.devices.interface import Identity
 from lowjoule.knobs import Setting
 from lowjoule.profile import Profile
 from lowjoule.profiling import Trial
-from lowjoule.store.record import Record, signature_of
+from lowjoule.store.record import Record
 from lowjoule.workloads import Workload
 
 
@@ -101,6 +101,6 @@ def _maker(
         backend=identity.backend,
         driver=identity.driver,
         workload=workload.name,
-        signature=signature_of(workload),
+        signature=workload.signature,
         when_unix_s=when_unix_s,
     )

@@ -15,7 +15,7 @@ from numbers import Integral, Real
 from lowjoule.errors import InvalidValueError, UnknownNameError
 from lowjoule.knobs import Setting, Value
 from lowjoule.source import Source
-from lowjoule.workloads import Work, Workload, WorkUnit
+from lowjoule.workloads import Work, WorkUnit
 
 NEEDED_TEXTS = ("device_model", "device_uuid", "backend", "workload", "signature")
 FREE_TEXTS = ("driver", "lowjoule_version", "python_version")
@@ -52,7 +52,7 @@ class Record:
     `time_s` and `energy_j` are of `work`, the mean of `windows` windows; `time_sd_s` and
     `energy_sd_j` the standard deviations of one such window. `asked` is the setting that was
     wanted, `achieved` what the hardware confirmed (at least the same knobs), the workload's own
-    knobs included. `signature` tells workloads of one name apart (`signature_of`).
+    knobs included. `signature` tells workloads of one name apart (`Workload.signature`).
     `when_unix_s` is when it was measured, None when that is not known. `provenance` is free JSON
     (the command, a table's path and hash). What was not measured is None.
 
@@ -154,29 +154,6 @@ class Record:
             achieved=_setting("achieved", flat.get("achieved") or asked),
             provenance=flat.get("provenance") or {},  # type: ignore[arg-type]
         )
-
-
-def signature_of(workload: Workload) -> str:
-    """Return a hash of what makes `workload` the work it is, precision included.
-
-    Knobs are left out (a setting names their values), and so is what describes rather than
-    defines: the description, sources and the typical job.
-    """
-    told = {
-        "name": workload.name,
-        "unit": workload.unit.value,
-        "operations": workload.operations,
-        "memory_traffic_bytes": workload.memory_traffic_bytes,
-        "parameters": workload.parameters,
-        "overhead_s": workload.overhead_s,
-        "half_batch": workload.half_batch,
-        "memory_fixed_bytes": workload.memory_fixed_bytes,
-        "memory_per_sample_bytes": workload.memory_per_sample_bytes,
-        "compute_unit": workload.compute_unit,
-        "precision": workload.precision,
-    }
-    same = {k: float(v) if isinstance(v, Real) else v for k, v in told.items()}
-    return hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _text(name: str, value: object, *, needed: bool) -> str:

@@ -19,7 +19,7 @@ from lowjoule.store import schema
 from lowjoule.store.engine import WRITING, choose_journal, engine_for, explained
 from lowjoule.store.location import default_location
 from lowjoule.store.pooling import pooled
-from lowjoule.store.record import Record, signature_of
+from lowjoule.store.record import Record
 from lowjoule.workloads import Workload, WorkUnit
 
 _AT_ONCE = 500
@@ -196,7 +196,7 @@ class Store:
         where several kinds of points fit, or none has the setting.
         """
         if isinstance(workload, Workload):
-            signature = signature or signature_of(workload)
+            signature = signature or workload.signature
             workload = workload.name
         wanted = {
             "device_model": device_model,

@@ -46,7 +46,7 @@ def objective_sd(
 def choose(ledger: Ledger) -> Recommendation:
     """Return the told, feasible setting with the least objective, by means of its trials.
 
-    `uncertainty` follows from `noise_of`; it is not a number where nothing is known of noise.
+    `uncertainty` follows from `noise_of`; it is None where nothing is known of noise.
     Raises `InfeasibleError` when nothing told is feasible.
     """
     entries = ledger.measured
@@ -64,12 +64,13 @@ def choose(ledger: Ledger) -> Recommendation:
     best = int(order[0])
     variances = _variances(ledger, entries)
     sds = [objective_sd(problem, outcome, int(row), None, variances) for row in order]
+    spread = objective_sd(problem, outcome, best, base, variances)
     return Recommendation(
         setting=entries[best].setting,
         time_s=float(outcome.time_s[best]),
         energy_j=float(outcome.energy_j[best]),
         objective=float(values[best]),
-        uncertainty=objective_sd(problem, outcome, best, base, variances),
+        uncertainty=None if math.isnan(spread) else spread,
         confidence=_confidence(values[order], np.array(sds)),
     )
 

@@ -56,15 +56,15 @@ class Recommendation:
     """What a search holds best now.
 
     `time_s` and `energy_j` are its estimates of one unit of work there, `objective` the value
-    they give; `uncertainty` is the standard deviation of that value; `confidence` the
-    probability that no other setting tried is better, None where the search cannot tell.
+    they give; `uncertainty` is the standard deviation of that value, `confidence` the
+    probability that no other setting tried is better; None where the search cannot tell.
     """
 
     setting: Setting
     time_s: float
     energy_j: float
     objective: float
-    uncertainty: float
+    uncertainty: float | None
     confidence: float | None = None
     notes: tuple[str, ...] = field(default=())
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass, field
 
 from lowjoule.knobs import BATCH_SIZE, Knob
@@ -59,6 +57,9 @@ class Workload:
         What describes it (`description`, `sources`), what is typical (`job`) and what may be
         turned (`knobs`, `precisions`) do not count.
         """
+        import hashlib
+        import json
+
         identifying: dict[str, str | bool | float | None] = {
             "name": self.name,
             "unit": self.unit.value,
