@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,69 +14,84 @@ from lowjoule.devices.replay import read_table
 from lowjoule.devices.simulated import gpu
 from lowjoule.devices.simulated.catalogue import chip_of
 from lowjoule.devices.simulated.physics import Chip
-from lowjoule.knobs import BATCH_SIZE, MEMORY_CLOCK, POWER_LIMIT, SM_CLOCK
+from lowjoule.knobs import BATCH_SIZE, MEMORY_CLOCK, POWER_LIMIT, SM_CLOCK, Setting
 
-# The published defaults of the traces (batch size), and the share of the largest limit at which
-# the second anchor lies.
+# The published defaults of the traces (batch size).
 _BATCHES = {"cifar100": 1024, "imagenet": 256, "squad": 32, "librispeech": 256}
 _BATCHES |= {"movielens-1m": 1024, "sentiment140": 128}
-_SHARE = 0.6
+# The share of the largest limit, and of the top clock, of the anchors beside the ends. Clocks
+# take turns from workload to workload, so that together they show where the voltage rises.
+_LIMIT_SHARE = 0.6
+_CLOCK_SHARES = (0.75, 0.88, 0.62)
+_CORE_SHARES = (0.51, 0.85, 0.7)
+
+_SHARED = ("idle_w", "memory_w", "voltage_floor", "voltage_knee")
+Choose = Callable[[Case, int], list[int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Cases measured on one board; `family` is the set of measurements that they are of."""
+    """Cases measured on one board; `family` is the set of measurements that they are of.
+
+    `own` are the figures that are fitted for each case, `shared` those of the board.
+    """
 
     family: str
     board: str
     chip: Chip
     cases: list[Case]
+    own: tuple[str, ...]
+    shared: tuple[str, ...] = _SHARED
 
 
 def groups(root: Path) -> list[Group]:
     """Return all groups of measurements under `root`."""
     stages = root / "perseus_sosp24" / "stage_profile"
-    ttu = root / "ttu_dvfs"
-    titan = root / "gpuptx_gtxtitanx" / "gtxtitanx_core_x_mem.csv"
+    training = ("compute", "memory", "overhead", "intensity", "half_batch")
+    clocked = ("compute", "memory", "intensity")
     found = [
-        Group("Zeus traces", name, _cool(gpu(name).chip), _zeus(root, name))
+        Group("Zeus traces", name, _cool(gpu(name).chip), _zeus(root, name), training)
         for name in ("v100", "p100", "a40")
     ]
-    found += [
-        Group(
-            "GPT-3 stages",
-            name,
-            _cool(gpu(name).chip),
-            _clocked(stages / file, 1.0, gpu(name).default_limit_w),
-        )
-        for name, file in (
-            ("a100-40gb", "gpt3-175b+a100_sxm_bf16.csv"),
-            ("a40", "gpt3-175b+a40_bf16.csv"),
-        )
-    ]
-    suites = ("SPEC_A100__GA100-dvfs-accel", *(f"dgemm_stream__GA100-dvfs-{n}" for n in _KERNELS))
-    clocked = [one for name in suites for one in _clocked(ttu / f"{name}-dcgm.csv", 1.0, 500.0)]
-    found.append(Group("TTU kernels", "a100-40gb", _cool(gpu("a100-40gb").chip), clocked))
-    found.append(Group("gpuPTX kernels", "GTX Titan X", _cool(chip_of(250.0)), _titan(titan)))
+    for name, file in (
+        ("a100-40gb", "gpt3-175b+a100_sxm_bf16.csv"),
+        ("a40", "gpt3-175b+a40_bf16.csv"),
+    ):
+        limit_w = gpu(name).default_limit_w
+        cases = _clocked([stages / file], limit_w, _clock_anchors)
+        found.append(Group("GPT-3 stages", name, _cool(gpu(name).chip), cases, clocked))
+    names = ("SPEC_A100__GA100-dvfs-accel", "dgemm_stream__GA100-dvfs-dgemm")
+    paths = [root / "ttu_dvfs" / f"{name}-dcgm.csv" for name in names]
+    paths.append(root / "ttu_dvfs" / "dgemm_stream__GA100-dvfs-stream-dcgm.csv")
+    cases = _clocked(paths, 500.0, _clock_anchors)
+    found.append(Group("TTU kernels", "A100 SXM 500 W", _cool(chip_of(500.0)), cases, clocked))
+    titan = _clocked(
+        [root / "gpuptx_gtxtitanx" / "gtxtitanx_core_x_mem.csv"], 250.0, _core_memory_anchors
+    )
+    shared = (*_SHARED, "memory_idle_w")
+    found.append(Group("gpuPTX kernels", "Titan X", _cool(chip_of(250.0)), titan, clocked, shared))
     fma = _fma(root / "kernel_tuner_a100" / "synthetic_fp32_cache_NVIDIA_A100-PCIE-40GB.json")
-    found.append(Group("FMA kernel", "A100 PCIe", _cool(chip_of(250.0)), [fma]))
+    found.append(Group("FMA kernel", "A100 PCIe", _cool(chip_of(250.0)), [fma], clocked[::2]))
     return found
 
 
-_KERNELS = ("dgemm", "stream")
-
-
 def _cool(chip: Chip) -> Chip:
-    from dataclasses import replace
-
     return replace(chip, throttle_c=1e6)  # nothing throttled for heat in these measurements
 
 
-def _case(name: str, table: dict[str, Floats], choose: Callable[[Case], list[int]]) -> Case:
-    case = Case(name, **table, anchors=())
+def _case(  # one row a setting, in SI units
+    name: str,
+    settings: Iterable[Mapping[str, float]],
+    time_s: Floats,
+    power_w: Floats,
+    choose: Callable[[Case], list[int]],
+) -> Case:
+    rows = list(settings)
+    columns = {key: np.array([row[key] for row in rows], dtype=np.float64) for key in rows[0]}
+    case = Case(name=name, **columns, time_s=time_s, power_w=power_w, anchors=())
     anchors = tuple(dict.fromkeys(choose(case)))
     assert len(anchors) <= 3
-    return Case(name, **table, anchors=anchors)
+    return replace(case, anchors=anchors)
 
 
 def _zeus(root: Path, board: str) -> list[Case]:
@@ -86,94 +101,82 @@ def _zeus(root: Path, board: str) -> list[Case]:
         if name.count("/") > 1:
             continue  # another optimiser of the same training
         points = list(task.points.values())
-        batch = np.array([one.setting.number(BATCH_SIZE) for one in points])
-        limit_w = np.array([one.setting.number(POWER_LIMIT) for one in points])
-        top = limit_w == limit_w.max()
-        default = min(_BATCHES[name.split("/")[0]], batch[top].max())
-        columns = {
-            "x": np.ones(len(points)),
-            "m": np.ones(len(points)),
-            "limit_w": limit_w,
-            "batch": batch / default,
-            "time_s": np.array([one.time_s for one in points]),
-            "power_w": np.array([one.power_w for one in points]),
-        }
-        cases.append(_case(name, columns, _zeus_anchors))
+        batches = [one.setting.number(BATCH_SIZE) for one in points]
+        default = min(_BATCHES[name.split("/")[0]], max(batches))
+        rows = [
+            {"x": 1.0, "m": 1.0, "limit_w": s.number(POWER_LIMIT), "batch": b / default}
+            for s, b in zip((one.setting for one in points), batches, strict=True)
+        ]
+        time_s = np.array([one.time_s for one in points])
+        power_w = np.array([one.power_w for one in points])
+        cases.append(_case(name, rows, time_s, power_w, _limit_batch_anchors))
     return cases
 
 
-def _zeus_anchors(case: Case) -> list[int]:
+def _limit_batch_anchors(case: Case) -> list[int]:
     """The default, the default batch at 0.6 of the most limit, the least batch at the most."""
-    most = case.limit_w.max()
+    most = float(case.limit_w.max())
 
     def nearest(batch: float, limit_w: float) -> int:
-        gap = np.abs(np.log(case.batch / batch)) * 10 + np.abs(case.limit_w - limit_w) / most
+        gap = 10 * np.abs(np.log(case.batch / batch)) + np.abs(case.limit_w - limit_w) / most
         return int(np.argmin(gap))
 
-    return [nearest(1.0, most), nearest(1.0, _SHARE * most), nearest(case.batch.min(), most)]
+    least = float(case.batch.min())
+    return [nearest(1.0, most), nearest(1.0, _LIMIT_SHARE * most), nearest(least, most)]
 
 
-def _clocked(path: Path, m: float, limit_w: float) -> list[Case]:
-    cases = []
-    for name, task in read_table(path).tasks.items():
-        points = list(task.points.values())
-        clock = np.array([one.setting.number(SM_CLOCK) for one in points])
-        columns = {
-            "x": clock / clock.max(),
-            "m": np.full(len(points), m),
-            "limit_w": np.full(len(points), limit_w),
-            "batch": np.ones(len(points)),
-            "time_s": np.array([one.time_s for one in points]),
-            "power_w": np.array([one.power_w for one in points]),
-        }
-        cases.append(_case(name, columns, _clock_anchors))
+def _clocked(paths: list[Path], limit_w: float, choose: Choose) -> list[Case]:
+    cases: list[Case] = []
+    for path in paths:
+        for name, task in read_table(path).tasks.items():
+            points = list(task.points.values())
+            settings = [one.setting for one in points]
+            top = max(one.number(SM_CLOCK) for one in settings)
+            memory = max(_memory(one) for one in settings)
+            rows = [
+                {
+                    "x": one.number(SM_CLOCK) / top,
+                    "m": _memory(one) / memory,
+                    "limit_w": limit_w,
+                    "batch": 1.0,
+                }
+                for one in settings
+            ]
+            time_s = np.array([one.time_s for one in points])
+            power_w = np.array([one.power_w for one in points])
+            turn = len(cases)
+            cases.append(_case(name, rows, time_s, power_w, lambda c, t=turn: choose(c, t)))  # type: ignore[misc]
     return cases
 
 
-def _clock_anchors(case: Case) -> list[int]:
-    """The top, three quarters of the top, and the lowest clock."""
-    wanted = (1.0, 0.75, float(case.x.min()))
+def _memory(setting: Setting) -> float:
+    return setting.number(MEMORY_CLOCK) if MEMORY_CLOCK in setting else 1.0
+
+
+def _clock_anchors(case: Case, turn: int) -> list[int]:
+    """The top, the lowest clock, and one between them."""
+    wanted = (1.0, float(case.x.min()), _CLOCK_SHARES[turn % len(_CLOCK_SHARES)])
     return [int(np.argmin(np.abs(case.x - one))) for one in wanted]
 
 
-def _titan(path: Path) -> list[Case]:
-    cases = []
-    for name, task in read_table(path).tasks.items():
-        points = list(task.points.values())
-        clock = np.array([one.setting.number(SM_CLOCK) for one in points])
-        memory = np.array([one.setting.number(MEMORY_CLOCK) for one in points])
-        columns = {
-            "x": clock / clock.max(),
-            "m": memory / memory.max(),
-            "limit_w": np.full(len(points), 250.0),
-            "batch": np.ones(len(points)),
-            "time_s": np.array([one.time_s for one in points]),
-            "power_w": np.array([one.power_w for one in points]),
-        }
-        cases.append(_case(name, columns, _titan_anchors))
-    return cases
-
-
-def _titan_anchors(case: Case) -> list[int]:
-    """Both clocks at the top, the lowest core clock, and the lowest memory clock."""
+def _core_memory_anchors(case: Case, turn: int) -> list[int]:
+    """Both clocks at the top, a lower core clock, and the lowest memory clock."""
 
     def nearest(x: float, m: float) -> int:
         return int(np.argmin(np.abs(case.x - x) + 10 * np.abs(case.m - m)))
 
-    low = float(case.m.min())
-    return [nearest(1.0, 1.0), nearest(float(case.x.min()), 1.0), nearest(1.0, low)]
+    low_x = _CORE_SHARES[turn % len(_CORE_SHARES)]
+    other_x = (1.0, 0.75)[turn % 2]
+    return [nearest(1.0, 1.0), nearest(low_x, 1.0), nearest(other_x, float(case.m.min()))]
 
 
 def _fma(path: Path) -> Case:
-    # one kernel, in the tuner's cache format, which no table reader of ours takes
-    rows = list(json.loads(path.read_text(encoding="utf-8"))["cache"].values())
-    clock = np.array([row["core_freq"] for row in rows], dtype=np.float64)
-    columns = {
-        "x": clock / clock.max(),
-        "m": np.ones(len(rows)),
-        "limit_w": np.full(len(rows), 250.0),
-        "batch": np.ones(len(rows)),
-        "time_s": np.array([row["time"] for row in rows]) / 1e3,
-        "power_w": np.array([row["nvml_power"] for row in rows]),
-    }
-    return _case("fma", columns, _clock_anchors)
+    # one kernel, in its tuner's cache format, which is no table
+    cache = json.loads(path.read_text(encoding="utf-8"))["cache"].values()
+    top = max(one["core_freq"] for one in cache)
+    rows = [
+        {"x": one["core_freq"] / top, "m": 1.0, "limit_w": 250.0, "batch": 1.0} for one in cache
+    ]
+    time_s = np.array([one["time"] for one in cache]) / 1e3
+    power_w = np.array([one["nvml_power"] for one in cache])
+    return _case("fma", rows, time_s, power_w, lambda case: _clock_anchors(case, 0))

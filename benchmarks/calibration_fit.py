@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 _CLOCKS = np.linspace(0.08, 1.0, 1841)
 _ERROR = 0.02  # of a measured time or power, as the fit takes it
 _STEP = 2e-3
+_MOST_SHARE = 0.97
 
 # Per workload, in logarithms: compute, memory and overhead time of the default setting, over its
 # measured time, and the intensity; the mean and the spread of the prior.
@@ -49,8 +50,16 @@ class Case:
 
     def only(self, rows: NDArray[np.intp]) -> Case:
         """Return the case at `rows`, none of them an anchor."""
-        parts = (self.x, self.m, self.limit_w, self.batch, self.time_s, self.power_w)
-        return Case(self.name, *(part[rows] for part in parts), anchors=())
+        return Case(
+            name=self.name,
+            x=self.x[rows],
+            m=self.m[rows],
+            limit_w=self.limit_w[rows],
+            batch=self.batch[rows],
+            time_s=self.time_s[rows],
+            power_w=self.power_w[rows],
+            anchors=(),
+        )
 
     @property
     def unseen(self) -> NDArray[np.intp]:
@@ -72,27 +81,26 @@ class Fit:
         return _predict(self.chip, self.figures[number], case)
 
 
-def fit(chip: Chip, cases: list[Case], board: tuple[str, ...] = tuple(BOARD)) -> Fit:
-    """Return the fit to the anchors of `cases` on a board that starts from `chip`."""
+def fit(chip: Chip, cases: list[Case], own: tuple[str, ...], board: tuple[str, ...]) -> Fit:
+    """Return the fit to the anchors of `cases`, of figures `own` a case and `board` of the board.
+
+    What is not fitted stands at its prior's mean (the batch and overhead parts at nothing).
+    """
     from scipy.optimize import least_squares
 
     seen = [case.only(np.array(case.anchors)) for case in cases]
     scales = np.array([one.time_s[0] for one in seen])
-    start = np.concatenate(
-        [
-            np.zeros(len(board)),
-            np.tile(np.log([mean for mean, _ in WORKLOAD.values()]), len(cases)),
-        ]
-    )
+    means = np.log([WORKLOAD[name][0] for name in own])
+    start = np.concatenate([np.zeros(len(board)), np.tile(means, len(cases))])
     spreads = np.concatenate(
         [
             [BOARD[name] for name in board],
-            np.tile([spread for _, spread in WORKLOAD.values()], len(cases)),
+            np.tile([WORKLOAD[name][1] for name in own], len(cases)),
         ]
     )
 
     def unpack(theta: Floats) -> tuple[Chip, Floats]:
-        return _chip(chip, board, theta), _figures(theta[len(board) :], scales)
+        return _chip(chip, board, theta), _figures(theta[len(board) :], own, scales)
 
     def residuals(theta: Floats) -> Floats:
         now, figures = unpack(theta)
@@ -102,22 +110,49 @@ def fit(chip: Chip, cases: list[Case], board: tuple[str, ...] = tuple(BOARD)) ->
             errors += [np.log(time_s / one.time_s), np.log(power_w / one.power_w)]
         return np.concatenate([np.concatenate(errors) / _ERROR, (theta - start) / spreads])
 
-    found = least_squares(residuals, start, diff_step=_STEP, x_scale=spreads, max_nfev=60)
+    found = least_squares(
+        residuals,
+        start,
+        diff_step=_STEP,
+        x_scale=spreads,
+        max_nfev=80,
+        jac_sparsity=_dependence(seen, len(own), len(board)),
+    )
     final, figures = unpack(found.x)
     points = 2 * sum(len(case.anchors) for case in cases)
     return Fit(final, figures, len(start), points)
 
 
+def _dependence(seen: list[Case], own: int, board: int) -> NDArray[np.int_]:
+    """Return which residual depends on which parameter: all on the board's, else on the case's."""
+    rows = [2 * len(one.x) for one in seen]
+    count = board + own * len(seen)
+    matrix = np.zeros((sum(rows) + count, count), dtype=int)
+    matrix[: sum(rows), :board] = 1
+    row = 0
+    for number, length in enumerate(rows):
+        start = board + own * number
+        matrix[row : row + length, start : start + own] = 1
+        row += length
+    matrix[sum(rows) :] = np.eye(count, dtype=int)
+    return matrix
+
+
 def _chip(chip: Chip, board: tuple[str, ...], theta: Floats) -> Chip:
     values = {n: getattr(chip, n) * float(np.exp(t)) for n, t in zip(board, theta, strict=False)}
-    for name, most in (("voltage_floor", 0.97), ("voltage_knee", 0.97)):
+    for name in ("voltage_floor", "voltage_knee", "waiting"):
         if name in values:
-            values[name] = min(values[name], most)
+            values[name] = min(values[name], _MOST_SHARE)
     return replace(chip, **values)
 
 
-def _figures(theta: Floats, scales: Floats) -> Floats:
-    figures = np.exp(theta.reshape(len(scales), len(WORKLOAD)))
+def _figures(theta: Floats, own: tuple[str, ...], scales: Floats) -> Floats:
+    """Return all figures of all cases, shape (cases, 5); times in seconds."""
+    values = np.exp(theta.reshape(len(scales), len(own)))
+    figures = np.empty((len(scales), len(WORKLOAD)))
+    for column, (name, (mean, _)) in enumerate(WORKLOAD.items()):
+        fixed = 0.0 if name in ("overhead", "half_batch") else mean
+        figures[:, column] = values[:, own.index(name)] if name in own else fixed
     figures[:, :3] *= scales[:, None]
     return figures
 

@@ -267,3 +267,80 @@ def test_no_pair_agrees() -> None:
     b = profile_of([(1.0, 2.0, 2.0, 1.0, 1.0)])
     assert len(a.then(b, tied=["limit"])) == 0
     assert len(a.frontier().then(b.frontier(), tied=["limit"])) == 0
+
+
+@given(rows, rows, rows)
+def test_a_sequence_of_frontiers_keeps_what_a_barrier_needs(
+    a: list[Row], b: list[Row], c: list[Row]
+) -> None:
+    # A point that is slower and dearer on its own may be the better one where all wait anyway.
+    last = profile_of(c).repeated(2)
+    met = barrier([profile_of(a).frontier().then(profile_of(b).frontier()).profile, last])
+    assert front(met) == front(barrier([profile_of(a).then(profile_of(b)), last]))
+
+
+@given(rows, rows, st.integers(0, 4))
+def test_a_priced_barrier_is_the_same_pruned(a: list[Row], b: list[Row], price: int) -> None:
+    sides = [profile_of(one).priced(wait_w=float(price)) for one in (a, b)]
+    full, pruned = (barrier(sides, pruned=flag).frontier() for flag in (False, True))
+    assert full.time_s.tolist() == pruned.time_s.tolist()
+    assert full.effective_j.tolist() == pytest.approx(pruned.effective_j.tolist())
+
+
+def test_a_change_after_a_composition_is_never_free() -> None:
+    one, other = (profile_of([(1.0, 1.0, 1.0, clock, 1.0)]) for clock in (1.0, 2.0))
+    pair = one.then(other, switch_j=5.0)
+    assert pair.energy_j.tolist() == [7.0]
+    assert pair.then(one, switch_j=5.0).energy_j.tolist() == [13.0]
+    tied = one.then(one, tied=("limit", "clock"))
+    assert tied.then(one, switch_j=5.0).energy_j.tolist() == [3.0]
+
+
+def test_the_spread_of_waiting_time_counts_at_a_barrier() -> None:
+    fast, slow = (profile_of([(t, 2.0, 1.0, 1.0, 3.0)]) for t in (1.0, 4.0))
+    met = barrier([fast, slow])
+    assert met.energy_sd_j is not None
+    # Both energies, and 3 W for a difference of two times.
+    assert met.energy_sd_j[0] == pytest.approx((2 * 0.2**2 + 9 * 2 * 0.1**2) ** 0.5)
+
+
+@given(rows, st.floats(0, 8), st.floats(0, 0.5), st.floats(0, 0.5))
+def test_a_plan_within_an_energy_is_no_slower_than_one_setting(
+    a: list[Row], extra_j: float, switch_s: float, switch_j: float
+) -> None:
+    view = profile_of(a).frontier()
+    hull = view.hull()
+    energy_j = float(view.energy_j[-1]) + extra_j
+    mixture = hull.realise(energy_j=energy_j, switch_s=switch_s, switch_j=switch_j)
+    assert mixture.energy_j <= energy_j + 1e-9
+    assert mixture.time_s <= min(p.time_s for p in view if p.energy_j <= energy_j) + 1e-9
+    assert hull.energy_at(mixture.time_s) <= mixture.energy_j + 1e-9
+    back = hull.realise(mixture.time_s + 1e-9, switch_s, switch_j)
+    assert back.energy_j <= mixture.energy_j + 1e-6
+    assert sum(leaf.count for leaf in mixture.plan.leaves()) == pytest.approx(1.0)
+
+
+def test_a_mixture_is_found_by_hand() -> None:
+    hull = profile_of([(1.0, 10.0, 1.0, 1.0, 1.0), (3.0, 4.0, 1.0, 2.0, 1.0)]).frontier().hull()
+    for mixture in (
+        hull.realise(2.5, 0.5, 1.0),
+        hull.realise(energy_j=8.0, switch_s=0.5, switch_j=1.0),
+    ):
+        # Half of the work at each: 2 s and 7 J, and the change.
+        assert (mixture.time_s, mixture.energy_j) == pytest.approx((2.5, 8.0))
+        assert [leaf.count for leaf in mixture.plan.leaves()] == pytest.approx([0.5, 0.5])
+
+
+def test_impossible_plans_are_refused() -> None:
+    hull = profile_of([(1.0, 10.0, 1.0, 1.0, 1.0), (3.0, 4.0, 1.0, 2.0, 1.0)]).frontier().hull()
+    for time_s in (0.5, float("nan")):
+        with pytest.raises(InfeasibleError, match="fastest"):
+            hull.realise(time_s)
+    with pytest.raises(InfeasibleError, match="least"):
+        hull.realise(energy_j=3.0)
+    with pytest.raises(InvalidValueError, match="switch"):
+        hull.realise(2.0, -1.0)
+    with pytest.raises(InvalidValueError, match="bound"):
+        hull.realise()
+    with pytest.raises(InvalidValueError, match="parts?"):
+        hull.then(hull).realise(4.0)

@@ -95,7 +95,7 @@ def test_examples_of_objectives_parse(form: str) -> None:
     parse_objective(form)
 
 
-@pytest.mark.parametrize("form", [example for example, _ in CONSTRAINTS.values()])
+@pytest.mark.parametrize("form", [form.example for form in CONSTRAINTS.values()])
 def test_examples_of_constraints_parse(form: str) -> None:
     parse_constraint(form)
 

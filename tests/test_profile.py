@@ -63,7 +63,7 @@ def test_pruning_on_every_small_profile() -> None:
             assert kept == sorted(kept)
 
 
-@given(st.data(), st.integers(0, 3))
+@given(st.data(), st.integers(0, 6))
 def test_the_sampled_pruning_of_large_profiles_is_the_plain_one(
     data: st.DataObject, kind: int
 ) -> None:
@@ -77,6 +77,13 @@ def test_the_sampled_pruning_of_large_profiles_is_the_plain_one(
         time_s, cost = np.round(time_s, 2), np.round(cost, 2)
     elif kind == 3:
         cost = np.ones(count)
+    elif kind == 4:
+        time_s = np.ones(count)
+    elif kind == 5:
+        time_s = np.round(time_s, 1)
+        cost = np.round(1.0 / time_s, 3)
+    elif kind == 6:
+        time_s = np.where(random.random(count) < 0.9, time_s, 10.0 ** (300 * time_s - 300))
     order = np.lexsort((cost, time_s))
     best = np.minimum.accumulate(cost[order])
     plain = order[np.concatenate(([True], cost[order][1:] < best[:-1]))]

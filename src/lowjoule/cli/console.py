@@ -31,7 +31,8 @@ def output() -> Console:
 
 def print_listing(listing: Listing) -> None:
     """Print a table on standard output."""
-    output().print(listing.table())
+    console = output()
+    console.print(listing.table(console.width))
 
 
 def print_chart(figure: Figure) -> None:

@@ -9,8 +9,10 @@ import numpy as np
 
 from lowjoule.errors import IncomparableError, InvalidValueError
 from lowjoule.objectives.objective import Floats, Outcome
-from lowjoule.objectives.standard import baseline_of
-from lowjoule.quantities import Unit, show
+from lowjoule.objectives.standard import baseline_of, digits_of
+from lowjoule.quantities import Unit, parse, show
+
+_ROUNDING = 1e-12
 
 
 def _positive(bound: float, what: str) -> None:
@@ -27,6 +29,23 @@ def _column(values: Floats | None, what: str) -> Floats:
     return values
 
 
+def _beyond(figures: Floats, bound: Floats | float) -> Floats:
+    """Return the excess over `bound`, relative to it; what meets it but for rounding keeps it."""
+    excess = figures / bound - 1.0
+    return np.asarray(np.where(np.abs(excess) < _ROUNDING, 0.0, excess))
+
+
+def _written(bound: float, unit: Unit) -> str:
+    """Return `bound` for people, as short as it reads back exactly."""
+    symbol = "" if unit is Unit.RATIO else unit.value
+    plain = digits_of(bound) + symbol
+    for digits in range(1, 18):
+        text = show(bound, unit, digits).replace(" ", "")
+        if parse(text, unit) == bound:
+            return min(text, plain, key=len)
+    return plain
+
+
 @dataclass(frozen=True, slots=True)
 class Slowdown:
     """No more than `ratio` slower than the baseline (0.05 is 5 %)."""
@@ -41,16 +60,12 @@ class Slowdown:
     @property
     def text(self) -> str:
         """The text form."""
-        return (
-            f"slowdown<={self.ratio:.4g}"
-            if abs(self.ratio) < 1e-4
-            else f"slowdown<={self.ratio * 100:.4g}%"
-        )
+        return f"slowdown<={_written(self.ratio, Unit.RATIO)}"
 
     def excess(self, outcome: Outcome, baseline: Outcome | None = None) -> Floats:
         """Return by how much, of the allowed time, each row is too slow."""
         allowed_s = baseline_of(baseline, "a slowdown").time_s * (1.0 + self.ratio)
-        return np.asarray(outcome.time_s / allowed_s - 1.0)
+        return _beyond(outcome.time_s, allowed_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +81,11 @@ class Deadline:
     @property
     def text(self) -> str:
         """The text form."""
-        return f"deadline<={show(self.time_s, Unit.SECOND)}"
+        return f"deadline<={_written(self.time_s, Unit.SECOND)}"
 
     def excess(self, outcome: Outcome, baseline: Outcome | None = None) -> Floats:
         """Return by how much, of the deadline, each row is late."""
-        return np.asarray(outcome.time_s / self.time_s - 1.0)
+        return _beyond(outcome.time_s, self.time_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +101,11 @@ class Power:
     @property
     def text(self) -> str:
         """The text form."""
-        return f"power<={show(self.max_w, Unit.WATT)}"
+        return f"power<={_written(self.max_w, Unit.WATT)}"
 
     def excess(self, outcome: Outcome, baseline: Outcome | None = None) -> Floats:
         """Return by how much, of the bound, each row draws too much."""
-        return np.asarray(outcome.power_w / self.max_w - 1.0)
+        return _beyond(outcome.power_w, self.max_w)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +121,11 @@ class PeakPower:
     @property
     def text(self) -> str:
         """The text form."""
-        return f"peak_power<={show(self.max_w, Unit.WATT)}"
+        return f"peak_power<={_written(self.max_w, Unit.WATT)}"
 
     def excess(self, outcome: Outcome, baseline: Outcome | None = None) -> Floats:
         """Return by how much, of the bound, each row's peak is too high."""
-        return np.asarray(_column(outcome.peak_power_w, "peak power") / self.max_w - 1.0)
+        return _beyond(_column(outcome.peak_power_w, "peak power"), self.max_w)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +141,11 @@ class EnergyBudget:
     @property
     def text(self) -> str:
         """The text form."""
-        return f"energy<={show(self.energy_j, Unit.JOULE)}"
+        return f"energy<={_written(self.energy_j, Unit.JOULE)}"
 
     def excess(self, outcome: Outcome, baseline: Outcome | None = None) -> Floats:
         """Return by how much, of the budget, each row takes too much."""
-        return np.asarray(outcome.energy_j / self.energy_j - 1.0)
+        return _beyond(outcome.energy_j, self.energy_j)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +161,11 @@ class Memory:
     @property
     def text(self) -> str:
         """The text form."""
-        return f"memory<={show(self.max_bytes, Unit.BYTE)}"
+        return f"memory<={_written(self.max_bytes, Unit.BYTE)}"
 
     def excess(self, outcome: Outcome, baseline: Outcome | None = None) -> Floats:
         """Return by how much, of the bound, each row needs too much."""
-        return np.asarray(_column(outcome.memory_bytes, "memory") / self.max_bytes - 1.0)
+        return _beyond(_column(outcome.memory_bytes, "memory"), self.max_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +187,8 @@ class LatencyPercentile:
     @property
     def text(self) -> str:
         """The text form."""
-        return f"p{self.percentile:g}<={show(self.max_s, Unit.SECOND)}"
+        return f"p{self.percentile:g}<={_written(self.max_s, Unit.SECOND)}"
 
     def excess(self, outcome: Outcome, baseline: Outcome | None = None) -> Floats:
         """Return by how much, of the bound, each row is too late."""
-        return np.asarray(_column(outcome.latency_s, "latency") / self.max_s - 1.0)
+        return _beyond(_column(outcome.latency_s, "latency"), self.max_s)

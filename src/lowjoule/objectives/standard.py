@@ -18,6 +18,26 @@ def _weight(value: float, name: str) -> None:
         raise InvalidValueError(f"a weight {name} of {value}", cure="use one from 0 to 1")
 
 
+def _at_least_zero(value: float, what: str) -> None:
+    if not 0.0 <= value < np.inf:
+        raise InvalidValueError(f"{what} of {value}", cure="use a finite one of at least 0")
+
+
+def digits_of(value: float) -> str:
+    """Return the shortest text that reads back as `value`."""
+    return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+
+
+def _energy_of(outcome: Outcome, name: str) -> Floats:
+    """Return the energy for a product or a ratio, which mean nothing below zero."""
+    if np.any(outcome.energy_j < 0):
+        raise IncomparableError(
+            f"{name} of a negative energy, less than waiting would draw",
+            cure="price waiting lower, or choose by energy, eds or zeus",
+        )
+    return outcome.energy_j
+
+
 def baseline_of(baseline: Outcome | None, name: str) -> Outcome:
     """Return `baseline`; raises `IncomparableError` where there is none."""
     if baseline is None:
@@ -73,7 +93,10 @@ class Efficiency:
 
     def values(self, outcome: Outcome, baseline: Outcome | None = None) -> Floats:
         """Return minus the units of work per joule."""
-        return np.asarray(-1.0 / outcome.energy_j)
+        energy_j = _energy_of(outcome, self.name)
+        # Work for nothing is the best there is.
+        with np.errstate(divide="ignore"):
+            return np.asarray(-1.0 / energy_j)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +115,7 @@ class EDS:
     @property
     def name(self) -> str:
         """ "eds", with the weight where it is not one half."""
-        return "eds" if self.weight == 0.5 else f"eds:{self.weight:g}"
+        return "eds" if self.weight == 0.5 else f"eds:{digits_of(self.weight)}"
 
     def values(self, outcome: Outcome, baseline: Outcome | None = None) -> Floats:
         """Return the sum; raises `IncomparableError` without a baseline."""
@@ -110,7 +133,7 @@ class EDP:
 
     def values(self, outcome: Outcome, baseline: Outcome | None = None) -> Floats:
         """Return joule seconds."""
-        return np.asarray(outcome.energy_j * outcome.time_s)
+        return np.asarray(_energy_of(outcome, self.name) * outcome.time_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +145,7 @@ class ED2P:
 
     def values(self, outcome: Outcome, baseline: Outcome | None = None) -> Floats:
         """Return joule square seconds."""
-        return np.asarray(outcome.energy_j * outcome.time_s**2)
+        return np.asarray(_energy_of(outcome, self.name) * outcome.time_s**2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +161,7 @@ class ZeusCost:
 
     def __post_init__(self) -> None:
         _weight(self.eta, "eta of the Zeus cost")
-        if not self.max_power_w > 0:
+        if not 0 < self.max_power_w < np.inf:
             raise InvalidValueError(
                 f"a maximum power of {self.max_power_w} W", cure="give the largest power limit"
             )
@@ -146,7 +169,7 @@ class ZeusCost:
     @property
     def name(self) -> str:
         """The text form, "zeus:0.5@300W"."""
-        return f"zeus:{self.eta:g}@{self.max_power_w:g}W"
+        return f"zeus:{digits_of(self.eta)}@{digits_of(self.max_power_w)}W"
 
     def values(self, outcome: Outcome, baseline: Outcome | None = None) -> Floats:
         """Return joules."""
@@ -163,13 +186,14 @@ class Money:
     needs_baseline: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if self.per_kwh < 0 or self.per_hour < 0:
-            raise InvalidValueError("a negative price", cure="give prices of at least 0")
+        _at_least_zero(self.per_kwh, "a price per kWh")
+        _at_least_zero(self.per_hour, "a price per hour")
 
     @property
     def name(self) -> str:
         """The text form, "money:0.3/kWh" or "money:0.3/kWh+2/h"."""
-        return f"money:{self.per_kwh:g}/kWh" + (f"+{self.per_hour:g}/h" if self.per_hour else "")
+        hour = f"+{digits_of(self.per_hour)}/h" if self.per_hour else ""
+        return f"money:{digits_of(self.per_kwh)}/kWh{hour}"
 
     def values(self, outcome: Outcome, baseline: Outcome | None = None) -> Floats:
         """Return the price in the currency of the prices."""
@@ -185,13 +209,12 @@ class Carbon:
     needs_baseline: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if self.g_per_kwh < 0:
-            raise InvalidValueError("a negative carbon intensity", cure="give one of at least 0")
+        _at_least_zero(self.g_per_kwh, "a carbon intensity")
 
     @property
     def name(self) -> str:
         """The text form, "carbon:400g/kWh"."""
-        return f"carbon:{self.g_per_kwh:g}g/kWh"
+        return f"carbon:{digits_of(self.g_per_kwh)}g/kWh"
 
     def values(self, outcome: Outcome, baseline: Outcome | None = None) -> Floats:
         """Return grams."""

@@ -67,7 +67,7 @@ def _zeus(argument: str) -> Objective:
 
 
 def _money(argument: str) -> Objective:
-    match = re.fullmatch(r"([\d.]+)/kWh(?:\+([\d.]+)/h)?", argument)
+    match = re.fullmatch(r"([^/]+)/kWh(?:\+([^/]+)/h)?", argument)
     if not match:
         raise InvalidValueError(
             f"a price {argument!r}", cure="write it like money:0.30/kWh or money:0.30/kWh+2/h"
@@ -76,7 +76,7 @@ def _money(argument: str) -> Objective:
 
 
 def _carbon(argument: str) -> Objective:
-    match = re.fullmatch(r"([\d.]+) ?g?/kWh", argument)
+    match = re.fullmatch(r"([^/g]+?) ?g?/kWh", argument)
     if not match:
         raise InvalidValueError(
             f"a carbon intensity {argument!r}", cure="write it like carbon:400g/kWh"
@@ -97,19 +97,43 @@ OBJECTIVES: dict[str, Form] = {
     "carbon": Form("carbon:400g/kWh", "grams of carbon dioxide", _carbon),
 }
 
-CONSTRAINTS: dict[str, tuple[str, Callable[[str], Constraint]]] = {
-    "slowdown": ("slowdown<=5%", lambda text: Slowdown(parse(text, Unit.RATIO))),
-    "deadline": ("deadline<=6h", lambda text: Deadline(parse(text, Unit.SECOND))),
-    "power": ("power<=300W", lambda text: Power(parse(text, Unit.WATT))),
-    "peak_power": ("peak_power<=350W", lambda text: PeakPower(parse(text, Unit.WATT))),
-    "energy": ("energy<=2kWh", lambda text: EnergyBudget(parse(text, Unit.JOULE))),
-    "memory": ("memory<=40GB", lambda text: Memory(parse(text, Unit.BYTE))),
-}
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A text form of a constraint: how it is written, what it means, and what makes it."""
+
+    example: str
+    meaning: str
+    make: Callable[[str], Constraint]
+
+
+def _bound(kind: Callable[[float], Constraint], unit: Unit) -> Callable[[str], Constraint]:
+    return lambda text: kind(parse(text, unit))
+
+
 _PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d+)?)")
 
+CONSTRAINTS: dict[str, Bound] = {
+    "slowdown": Bound(
+        "slowdown<=5%", "how much slower than the default", _bound(Slowdown, Unit.RATIO)
+    ),
+    "deadline": Bound("deadline<=6h", "time of the work", _bound(Deadline, Unit.SECOND)),
+    "power": Bound("power<=300W", "average power", _bound(Power, Unit.WATT)),
+    "peak_power": Bound("peak_power<=350W", "peak power", _bound(PeakPower, Unit.WATT)),
+    "energy": Bound("energy<=2kWh", "energy of the work", _bound(EnergyBudget, Unit.JOULE)),
+    "memory": Bound("memory<=40GB", "device memory", _bound(Memory, Unit.BYTE)),
+    "p99": Bound(
+        "p99<=200ms",
+        "latency at a percentile (p50, p99.9)",
+        _bound(LatencyPercentile, Unit.SECOND),
+    ),
+}
 
-def parse_objective(text: str) -> Objective:
+
+def parse_objective(text: str, *, max_power_w: float | None = None) -> Objective:
     """Return the objective that `text` means, "NAME" or "NAME:ARGUMENT".
+
+    `max_power_w` is the device's largest power limit, for a Zeus cost that does not name it.
 
     Raises `UnknownNameError` with the nearest known names, `InvalidValueError` for an argument
     that does not fit.
@@ -118,7 +142,10 @@ def parse_objective(text: str) -> Objective:
     form = OBJECTIVES.get(name.lower())
     if form is None:
         raise UnknownNameError.among("objective", name, OBJECTIVES)
-    return form.make(argument.strip())
+    argument = argument.strip()
+    if form is OBJECTIVES["zeus"] and "@" not in argument and max_power_w is not None:
+        argument = f"{argument}@{max_power_w!r}W"
+    return form.make(argument)
 
 
 def parse_constraint(text: str) -> Constraint:
@@ -134,5 +161,5 @@ def parse_constraint(text: str) -> Constraint:
     if percentile := _PERCENTILE.fullmatch(name):
         return LatencyPercentile(parse(bound, Unit.SECOND), float(percentile[1]))
     if name not in CONSTRAINTS:
-        raise UnknownNameError.among("constraint", name, [*CONSTRAINTS, "p99"])
-    return CONSTRAINTS[name][1](bound)
+        raise UnknownNameError.among("constraint", name, CONSTRAINTS)
+    return CONSTRAINTS[name].make(bound)

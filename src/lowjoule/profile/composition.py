@@ -17,6 +17,7 @@ from lowjoule.errors import IncomparableError, InvalidValueError
 from lowjoule.profile.origin import Either, Pairs, Times
 from lowjoule.profile.plan import Order
 from lowjoule.profile.profile import OPTIONAL, Floats, Profile
+from lowjoule.profile.provenance import joined, weakest
 from lowjoule.profile.pruning import Indices, pareto
 
 MOST_PAIRS = 20_000_000
@@ -38,15 +39,27 @@ def then(
     `tied` knobs must agree in both (one limit, one batch size). Where another knob that both
     have differs, the change costs `switch_s` seconds and `switch_j` joules. With `pruned`, pairs
     that cannot be on a frontier are left out; without it all pairs are kept, and more than 20
-    million are refused. The result waits as `second` does.
+    million are refused; what is kept is also enough for a barrier that the result may come to,
+    up to the greatest waiting power or price of either side. The result waits as `second` does.
+    The knobs at the ends of a part that is itself a composition are known only where they are
+    tied in it: a change to the others is charged always. Spreads of the parts are taken as
+    independent; the default is both parts' defaults without a change.
 
     Raises `IncomparableError` for unequal units of work or a tied knob that a side lacks.
     """
     work = first.work + second.work
     shared = [name for name in first.settings if name in second.settings]
+    untied = [name for name in shared if name not in tied]
+    always = float(_unknown_at_ends(first, second))
+    own, others = first.reference, second.reference
+    reference = None if own is None or others is None else own.then(others)
+    price_w = max(_dearest(first), _dearest(second))
+
+    def cost(part: Profile) -> Floats:
+        return np.asarray(part.energy_j - price_w * part.time_s)
 
     def build(left: Indices, right: Indices) -> Profile:
-        paid = _differ(first, second, left, right, [n for n in shared if n not in tied])
+        paid = np.maximum(always, _differ(first, second, left, right, untied))
         time_s = first.time_s[left] + second.time_s[right] + switch_s * paid
         energy_j = first.energy_j[left] + second.energy_j[right] + switch_j * paid
         effective = first.effective_j[left] + second.effective_j[right] + switch_j * paid
@@ -60,21 +73,22 @@ def then(
             memory_bytes=_both(first.memory_bytes, second.memory_bytes, left, right, np.maximum),
             time_sd_s=_both(first.time_sd_s, second.time_sd_s, left, right, np.hypot),
             energy_sd_j=_both(first.energy_sd_j, second.energy_sd_j, left, right, np.hypot),
-            source=first.source,
+            source=weakest((first.source, second.source)),
             gain_sd=max(first.gain_sd, second.gain_sd),
+            reference=reference,
             price_w=_price((energy_j - effective) / time_s, first, second),
             origin=Pairs(first, second, left, right, Order.SEQUENCE),
         )
 
     groups = _keys((first, second), tied)
     classes = (groups[0], _waiting(second, groups[1]))
-    pairs = _pairs(groups, _kept(first, second, classes, pruned=pruned))
+    pairs = _pairs(groups, _kept(first, second, classes, cost if pruned else None))
     if pruned and (switch_s or switch_j):
         # A pair at one setting pays nothing, so points that are only best together count too.
         same = _keys((first, second), shared)
         waits = (same[0], _waiting(second, same[1]))
-        pairs = (*pairs, *_pairs(same, _kept(first, second, waits, pruned=True)))
-    return _composed(pairs, build, lambda made: made.effective_j, pruned=pruned)
+        pairs = (*pairs, *_pairs(same, _kept(first, second, waits, cost)))
+    return _composed(pairs, build, cost, pruned=pruned)
 
 
 def barrier(
@@ -83,7 +97,9 @@ def barrier(
     """Return the profile of works that run in parallel until the slowest is done.
 
     Every side needs its waiting power and draws it from its own end to that of the slowest; the
-    results' waiting power is the sum. Associative: barriers of barriers equal one of all.
+    results' waiting power is the sum. Associative: barriers of barriers equal one of all. With
+    `pruned`, pairs that cannot be on a frontier are left out, unless time is priced above what
+    waiting draws, where that would not be exact.
 
     Raises `IncomparableError` for unequal work, a missing waiting power or no side at all.
     """
@@ -103,6 +119,9 @@ def _parallel(first: Profile, second: Profile, tied: Collection[str], *, pruned:
             cure="scale both to the same amount of work",
         )
     waits = _wait_of(first), _wait_of(second)
+    own, others = first.reference, second.reference
+    reference = None if own is None or others is None else own.beside(others)
+    pruned = pruned and not (_overpriced(first) or _overpriced(second))
 
     def build(left: Indices, right: Indices) -> Profile:
         own_s = first.time_s[left], second.time_s[right]
@@ -118,9 +137,12 @@ def _parallel(first: Profile, second: Profile, tied: Collection[str], *, pruned:
             wait_power_w=power_w[0] + power_w[1],
             peak_power_w=_both(first.peak_power_w, second.peak_power_w, left, right, np.add),
             time_sd_s=_both(first.time_sd_s, second.time_sd_s, left, right, np.maximum),
-            energy_sd_j=_both(first.energy_sd_j, second.energy_sd_j, left, right, np.hypot),
-            source=first.source,
+            energy_sd_j=_sd_with_waiting(
+                first, second, left, right, np.where(own_s[0] < own_s[1], *power_w)
+            ),
+            source=weakest((first.source, second.source)),
             gain_sd=max(first.gain_sd, second.gain_sd),
+            reference=reference,
             price_w=_price(_at(first, left) + _at(second, right), first, second),
             origin=Pairs(first, second, left, right, Order.PARALLEL),
         )
@@ -144,7 +166,8 @@ def or_(left: Profile, right: Profile) -> Profile:
     """Return the alternatives of both profiles of the same work.
 
     Settings keep the knobs that both have; `plan` tells all. Optional columns that a side lacks
-    are None. The default, the source and the gain are those of `left`.
+    are None. The default and the gain are those of `left`, the source the weaker of both; a row
+    keeps its own.
     """
     if left.work != right.work:
         raise IncomparableError(
@@ -166,7 +189,8 @@ def or_(left: Profile, right: Profile) -> Profile:
             if name in right.settings
         },
         default=left.default,
-        source=left.source,
+        source=weakest((left.source, right.source)),
+        sources=joined(*((one.source, one.sources, len(one)) for one in (left, right))),
         gain_sd=left.gain_sd,
         price_w=_price(np.concatenate(prices), left, right),
         reference=left.reference,
@@ -234,12 +258,42 @@ def _everything(first: Profile, second: Profile) -> _Rows:
     return np.arange(len(first)), np.arange(len(second))
 
 
-def _kept(first: Profile, second: Profile, classes: _Rows, *, pruned: bool) -> _Rows:
-    if not pruned:
+def _kept(
+    first: Profile, second: Profile, classes: _Rows, cost: Callable[[Profile], Floats] | None
+) -> _Rows:
+    if cost is None:
         return _everything(first, second)
+    return _fronts(first, classes[0], cost(first)), _fronts(second, classes[1], cost(second))
+
+
+def _dearest(profile: Profile) -> float:
+    """Return the most that a second of this profile is priced at, or may be at a barrier.
+
+    The front at a price contains that at every lower one.
+    """
+    waits = 0.0 if profile.wait_power_w is None else profile.wait_power_w
+    return float(max(np.max(profile.price_w, initial=0.0), np.max(waits, initial=0.0)))
+
+
+def _overpriced(profile: Profile) -> bool:
+    return bool(np.any(profile.price_w > _wait_of(profile)))
+
+
+def _unknown_at_ends(first: Profile, second: Profile) -> bool:
+    """Return whether a composition's end lacks a knob that the other part has."""
+    return (first.origin is not None and bool(second.settings.keys() - first.settings.keys())) or (
+        second.origin is not None and bool(first.settings.keys() - second.settings.keys())
+    )
+
+
+def _sd_with_waiting(
+    first: Profile, second: Profile, left: Indices, right: Indices, waiting_w: Floats
+) -> Floats | None:
+    """Return the energy's spread at a barrier: both sides' own, and that of the time waited."""
+    energy_j = _both(first.energy_sd_j, second.energy_sd_j, left, right, np.hypot)
+    time_s = _both(first.time_sd_s, second.time_sd_s, left, right, np.hypot)
     return (
-        _fronts(first, classes[0], first.effective_j),
-        _fronts(second, classes[1], second.effective_j),
+        energy_j if energy_j is None or time_s is None else np.hypot(energy_j, waiting_w * time_s)
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lowjoule.errors import InfeasibleError
 from lowjoule.objectives.objective import Constraint, Objective
 from lowjoule.profile.choice import Choice, choose
 from lowjoule.profile.composition import or_, repeated, then
@@ -107,7 +108,10 @@ class Frontier:
         """Return the point farthest below the chord between the ends (Satopaa et al., 2011).
 
         Both axes are scaled to their range; a frontier of one or two points gives the first.
+        Raises `InfeasibleError` for an empty one.
         """
+        if len(self) == 0:
+            raise InfeasibleError("the frontier has no point", cure="measure or relax first")
         time, cost = _unit(self.time_s), _unit(self.effective_j)
         return self[int(np.argmax(1.0 - time - cost))] if len(self) > 2 else self[0]
 

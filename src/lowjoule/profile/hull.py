@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mixture:
-    """A plan for a given time: at most two settings, each for a share of the work.
+    """A plan within a bound: at most two settings, each for a share of the work.
 
     `energy_j` and `time_s` include the switches; energy is effective energy where waiting is
     priced.
@@ -77,46 +77,84 @@ class Hull:
         energy_j = np.cumsum(np.append(self.energy_j[0] + other.energy_j[0], steps_e[order]))
         return Hull(time_s, energy_j)
 
-    def realise(self, time_s: float, switch_s: float = 0.0, switch_j: float = 0.0) -> Mixture:
-        """Return the plan of least energy within `time_s`: one setting, or two with one switch.
+    def realise(
+        self,
+        time_s: float | None = None,
+        switch_s: float = 0.0,
+        switch_j: float = 0.0,
+        *,
+        energy_j: float | None = None,
+    ) -> Mixture:
+        """Return the best plan within a bound: one setting, or two with one switch.
 
-        `switch_s` and `switch_j` are what the change between the two costs. The single settings
-        of the whole frontier compete, so that a switch is made only where it pays. Raises
-        `InfeasibleError` below the fastest time.
+        Within `time_s` the plan of least energy, or within `energy_j` (effective energy) the one
+        of least time. `switch_s` and `switch_j` are what the change between the two costs. The
+        single settings of the whole frontier compete, so that a switch is made only where it
+        pays. Raises `InfeasibleError` where even the best end is beyond the bound.
         """
         if self.frontier is None or self.places is None:
             raise InvalidValueError(
                 "this hull is a sum of hulls and has no settings of its own",
                 cure="realise each part",
             )
+        if not (0 <= switch_s < np.inf and 0 <= switch_j < np.inf):
+            raise InvalidValueError(
+                f"a switch of {switch_s} s and {switch_j} J", cure="use costs of at least 0"
+            )
+        if time_s is not None and energy_j is None:
+            return self._within_time(time_s, switch_s, switch_j)
+        if energy_j is not None and time_s is None:
+            return self._within_energy(energy_j, switch_s, switch_j)
+        raise InvalidValueError("a plan within no bound or two", cure="give time_s or energy_j")
+
+    def _within_time(self, time_s: float, switch_s: float, switch_j: float) -> Mixture:
         self._check(time_s)
-        single = self._single(time_s)
-        edge = int(np.searchsorted(self.time_s, time_s - switch_s, side="right")) - 1
+        assert self.frontier is not None  # realise refuses sums of hulls
+        place = int(np.searchsorted(self.frontier.time_s, time_s, side="right")) - 1
+        single = self._single(place)
+        left_s = time_s - switch_s
+        edge = int(np.searchsorted(self.time_s, left_s, side="right")) - 1
         if edge < 0 or edge + 1 >= len(self):
             return single
-        share = (time_s - switch_s - self.time_s[edge]) / (
-            self.time_s[edge + 1] - self.time_s[edge]
-        )
-        energy_j = self.energy_j[edge] + share * (self.energy_j[edge + 1] - self.energy_j[edge])
-        if share <= 0.0 or energy_j + switch_j >= single.energy_j:
+        share = (left_s - self.time_s[edge]) / (self.time_s[edge + 1] - self.time_s[edge])
+        mixed = self._mixed(edge, float(share), switch_s, switch_j)
+        return mixed if mixed.energy_j < single.energy_j else single
+
+    def _within_energy(self, energy_j: float, switch_s: float, switch_j: float) -> Mixture:
+        if not energy_j >= self.energy_j[-1]:
+            raise InfeasibleError(
+                f"nothing is done with {show(energy_j, Unit.JOULE)}",
+                cure=f"the least is {show(float(self.energy_j[-1]), Unit.JOULE)}",
+            )
+        assert self.frontier is not None  # realise refuses sums of hulls
+        single = self._single(int(np.argmax(self.frontier.effective_j <= energy_j)))
+        left_j = energy_j - switch_j
+        edge = int(np.argmax(self.energy_j <= left_j)) - 1
+        if edge < 0 or self.energy_j[-1] > left_j:
             return single
+        share = (self.energy_j[edge] - left_j) / (self.energy_j[edge] - self.energy_j[edge + 1])
+        mixed = self._mixed(edge, float(share), switch_s, switch_j)
+        return mixed if mixed.time_s < single.time_s else single
+
+    def _mixed(self, edge: int, share: float, switch_s: float, switch_j: float) -> Mixture:
+        """Return the mixture of the two ends of an edge; a share of 0 or 1 needs no switch."""
+        if not 0.0 < share < 1.0:
+            switch_s = switch_j = 0.0
+        ends = [(edge, 1.0 - share), (edge + 1, share)]
         parts = tuple(
-            Branch(order=Order.SEQUENCE, parts=(self._plan(edge + k),), count=part)
-            for k, part in ((0, 1.0 - share), (1, share))
+            replace(plan := self._plan(v), count=plan.count * s) for v, s in ends if s > 0
         )
         return Mixture(
-            plan=Branch(order=Order.SEQUENCE, parts=parts),
-            time_s=time_s,
-            energy_j=float(energy_j + switch_j),
+            plan=Branch(order=Order.SEQUENCE, parts=parts) if len(parts) > 1 else parts[0],
+            time_s=float(sum(s * self.time_s[v] for v, s in ends)) + switch_s,
+            energy_j=float(sum(s * self.energy_j[v] for v, s in ends)) + switch_j,
         )
 
-    def _single(self, time_s: float) -> Mixture:
+    def _single(self, place: int) -> Mixture:
         assert self.frontier is not None  # realise refuses sums of hulls
-        times = self.frontier.time_s
-        place = int(np.searchsorted(times, time_s, side="right")) - 1
         return Mixture(
             plan=self.frontier.plan(place),
-            time_s=float(times[place]),
+            time_s=float(self.frontier.time_s[place]),
             energy_j=float(self.frontier.effective_j[place]),
         )
 
@@ -126,7 +164,7 @@ class Hull:
         return self.frontier.plan(int(self.places[vertex]))
 
     def _check(self, time_s: float) -> None:
-        if time_s < self.time_s[0]:
+        if not time_s >= self.time_s[0]:
             raise InfeasibleError(
                 f"nothing is done within {show(time_s, Unit.SECOND)}",
                 cure=f"the fastest takes {show(float(self.time_s[0]), Unit.SECOND)}",

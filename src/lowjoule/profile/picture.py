@@ -28,7 +28,8 @@ def draw(frontier: Frontier, axes: Axes | None) -> Axes:
     axes.plot(profile.time_s, profile.effective_j, ".", color="0.7", label="points")
     axes.plot(frontier.time_s, frontier.effective_j, "o-", label="frontier")
     axes.set_xlabel("time (s)")
-    axes.set_ylabel("energy (J)")
+    priced = profile.effective_j is not profile.energy_j
+    axes.set_ylabel("energy less waiting (J)" if priced else "energy (J)")
     axes.set_title(f"{profile.source.value}: {profile.work}")
     axes.legend()
     return axes

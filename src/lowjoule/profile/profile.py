@@ -131,8 +131,9 @@ class Profile:
 
     def _check(self) -> None:
         count = len(self.time_s)
-        for name, column in (("energy_j", self.energy_j), *self.settings.items()):
-            if len(column) != count:
+        figures = (("time_s", self.time_s), ("energy_j", self.energy_j))
+        for name, column in (*figures, *self.settings.items()):
+            if column.shape != (count,):
                 raise _uneven(name, len(column), count)
         if count == 0:
             return
@@ -218,7 +219,7 @@ class Profile:
         return self._reference
 
     def _default_rows(self) -> NDArray[np.bool_]:
-        default = self.default or {}
+        default = self.default or Setting()
         shared = [name for name in default if name in self.settings]
         rows = np.full(len(self), bool(shared) or not self.settings)
         for name in shared:

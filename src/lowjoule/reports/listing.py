@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _ONE_LINE = 20
+_GAP = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,32 +21,44 @@ class Listing:
     rows: tuple[tuple[str, ...], ...]
     numbers: frozenset[str] = frozenset()
 
-    def table(self) -> Table:
-        """Return it for a terminal; names hold no markup there."""
+    def table(self, width: int = 80) -> Table:
+        """Return it for a terminal of `width` cells, where names hold no markup.
+
+        Figures stay on one line as long as that fits; nothing is ever cut off.
+        """
         from rich.box import SIMPLE_HEAD
         from rich.table import Table
         from rich.text import Text
 
-        title = Text(self.title)
         table = Table(
-            title=title,
+            title=Text(self.title),
             title_justify="left",
             title_style="bold",
             box=SIMPLE_HEAD,
             show_edge=False,
-            pad_edge=False,
+            padding=(0, 1, 0, 0),
         )
-        for place, name in enumerate(self.columns):
-            longest = max((len(row[place]) for row in self.rows), default=0)
+        widest = [self._widest(place) for place in range(len(self.columns))]
+        fits = sum(min(one, _ONE_LINE) + _GAP for one in widest) <= width
+        for name, cells in zip(self.columns, widest, strict=True):
             table.add_column(
-                Text(name),
+                Text(_heading(name)),
                 justify="right" if name in self.numbers else "left",
-                no_wrap=name in self.numbers or longest <= _ONE_LINE,
+                no_wrap=fits and cells <= _ONE_LINE,
                 overflow="fold",
             )
         for row in self.rows:
             table.add_row(*(Text(cell) for cell in row))
         return table
+
+    def _widest(self, place: int) -> int:
+        texts = [*_heading(self.columns[place]).split("\n"), *(row[place] for row in self.rows)]
+        return max(len(text) for text in texts)
+
+
+def _heading(name: str) -> str:
+    """Return a heading on several lines, which keeps its column narrow."""
+    return name.replace(" ", "\n")
 
 
 def spread(count: int, most: int, kept: tuple[int, ...] = ()) -> list[int]:

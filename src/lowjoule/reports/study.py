@@ -152,11 +152,13 @@ class Study:
 
     def sentences(self) -> list[str]:
         """Return the study in words."""
+        learning = [one.knob.name for one in self.knobs if one.knob.changes_learning]
         return [
             f"Default: {setting_text(self.space, self.default)}.",
             f"Best by {self.objective.name}: {setting_text(self.space, self.best)}.",
             f"{self.unit.capitalize()}s per joule are throughput per watt; a knob's span is the "
-            "most of them over the least.",
+            "most of them over the least, the others at the default or at the best.",
+            *([f"What is learned depends on {' and '.join(learning)}."] if learning else []),
         ]
 
     def summary(self) -> Listing:
@@ -173,13 +175,12 @@ class Study:
                     change(best.time_s, base.time_s),
                     f"{study.at_default.span:.2f}x",
                     f"{study.at_best.span:.2f}x",
-                    "affects learning" if knob.changes_learning else "",
                 )
             )
-        columns = ("default", "best alone", "more energy", "more time", "span", "span at best")
+        columns = ("default", "best alone", "more energy", "more time", "span", "best span")
         return Listing(
             title=f"{self.identity.source.value.upper()}: knobs of {self.title}, each alone",
-            columns=("knob", *columns, ""),
+            columns=("knob", *columns),
             rows=tuple(rows),
             numbers=frozenset(columns),
         )

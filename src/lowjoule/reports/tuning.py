@@ -48,7 +48,7 @@ def _rows(result: TuneResult) -> list[tuple[str, str, str, str]]:
         ("time", *_pair(default.time_s, chosen.time_s, Unit.SECOND)),
         ("power", *_pair(default.power_w, chosen.power_w, Unit.WATT)),
     ]
-    rows.append((result.objective, *_objective(default, chosen)))
+    rows.append((f"objective {result.objective}", *_objective(default, chosen)))
     return rows
 
 

@@ -61,6 +61,12 @@ class Judgement:
         after = chance * np.minimum(least, own) + (1.0 - chance) * least
         return np.asarray(self.merit[self.best] - after @ _WEIGHTS)
 
+    def ranked(self) -> list[int]:
+        """Return the tried rows from the best on, those that break a constraint last."""
+        broken = ~self.feasible
+        order = np.lexsort((self.merit[: self.told], broken)).tolist()
+        return [self.best, *(row for row in order if row != self.best)]
+
     def clearly_worse(self, deviations: float) -> NDArray[np.bool_]:
         """Return, of shape (told, told), where the column's row is worse than the row's own.
 

@@ -36,7 +36,8 @@ class LinearSearch:
 
     Candidates differ from the best setting tried in one knob, and lie within what was tried
     along it or as far again beyond: steps double while they pay, and refine afterwards. A
-    direction is followed past one clearly worse point, not past two. All trials feed one smooth
+    direction is followed past one clearly worse point, not past two; where a knob has few values
+    (names, memory clocks), the best setting of each of them is walked from too. All trials feed one smooth
     surface (`tuning.surface`), by which neighbours share their noise, and close calls are
     repeated. The next trial is the one with the largest worth for its price (a worse setting and
     a dear change cost more), between equals the one with the cheaper change. The search is done
@@ -84,15 +85,8 @@ class LinearSearch:
             return first
         judge = Judge(self._ledger, entries, self._fits(entries))
         here = judge.judge([], self._rows(entries, []))
-        known = [entry.setting for entry in entries]
-        failed = self._ledger.failed
-        candidates = self._lines.candidates(here.settings[here.best], known, failed)
+        candidates = self._candidates(here, entries)
         rows = self._rows(entries, candidates)
-        shut = behind_walls(rows, here.told, here.best, here.clearly_worse(WORSE_SD))
-        candidates = [
-            one for one, gone in zip(candidates, shut[here.told :], strict=True) if not gone
-        ]
-        rows = rows[~shut]
         view = judge.judge(candidates, rows)
         return self._pick(view, view.gains() * self._chance_to_run(rows, len(entries)), rows)
 
@@ -137,6 +131,18 @@ class LinearSearch:
             if setting not in self._ledger and allowed(self._problem.space, setting):
                 return setting
         return None if anything_runs else self._lines.away(start, self._ledger.failed)
+
+    def _candidates(self, here: Judgement, entries: list[Entry]) -> list[Setting]:
+        """Return what is in reach on the best setting's lines before walls, and on its rivals'."""
+        told = [entry.setting for entry in entries]
+        failed = self._ledger.failed
+        found = self._lines.candidates(told[here.best], told, failed)
+        rows = self._rows(entries, found)
+        shut = behind_walls(rows, here.told, here.best, here.clearly_worse(WORSE_SD))
+        found = [one for one, gone in zip(found, shut[here.told :], strict=True) if not gone]
+        for rival in self._lines.rivals(told, here.ranked()):
+            found += self._lines.candidates(rival, [*told, *found], failed)
+        return found
 
     def _pick(self, view: Judgement, gains: Floats, rows: Floats) -> Setting | None:
         prices = self._prices(view)

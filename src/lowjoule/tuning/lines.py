@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,6 +12,7 @@ from lowjoule.knobs.space import columns_of
 from lowjoule.objectives.objective import Floats
 from lowjoule.tuning.surface import Coordinates
 
+FEW_VALUES = 3  # both neighbours of a value in a single step: nothing to walk along
 _ROUNDING = 1e-9
 
 
@@ -40,6 +43,23 @@ class Lines:
             for one, place in zip(row, places, strict=True):
                 if self._coordinates.named[k] or bottom <= place <= top:
                     found.append(one)
+        return found
+
+    def rivals(self, told: Sequence[Setting], ranked: Sequence[int]) -> list[Setting]:
+        """Return the best told setting of each value of a knob that has few, the best's left out.
+
+        A memory clock or a precision leaves no line to walk along, and its other values may have
+        their own best place in the other knobs. `ranked` are rows of `told`, the best first.
+        """
+        found: list[Setting] = []
+        for knob in self._space.knobs:
+            if len(knob.values) > FEW_VALUES and not isinstance(knob.values[0], str):
+                continue
+            seen = {told[ranked[0]][knob.name]}
+            for row in ranked:
+                if told[row][knob.name] not in seen:
+                    seen.add(told[row][knob.name])
+                    found.append(told[row])
         return found
 
     def _reach(self, k: int, now: float, told: Floats, places: list[float]) -> tuple[float, float]:
