@@ -50,7 +50,13 @@ def groups(root: Path) -> list[Group]:
     training = ("compute", "memory", "overhead", "intensity", "half_batch")
     clocked = ("compute", "memory", "intensity")
     found = [
-        Group("Zeus traces", name, _cool(gpu(name).chip), _zeus(root, name), training)
+        Group(
+            "Zeus traces",
+            name,
+            _cool(chip_of(gpu(name).default_limit_w)),
+            _zeus(root, name),
+            training,
+        )
         for name in ("v100", "p100", "a40")
     ]
     for name, file in (
@@ -59,7 +65,9 @@ def groups(root: Path) -> list[Group]:
     ):
         limit_w = gpu(name).default_limit_w
         cases = _clocked([stages / file], limit_w, _clock_anchors)
-        found.append(Group("GPT-3 stages", name, _cool(gpu(name).chip), cases, clocked))
+        found.append(
+            Group("GPT-3 stages", name, _cool(chip_of(gpu(name).default_limit_w)), cases, clocked)
+        )
     names = ("SPEC_A100__GA100-dvfs-accel", "dgemm_stream__GA100-dvfs-dgemm")
     paths = [root / "ttu_dvfs" / f"{name}-dcgm.csv" for name in names]
     paths.append(root / "ttu_dvfs" / "dgemm_stream__GA100-dvfs-stream-dcgm.csv")

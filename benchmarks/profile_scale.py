@@ -15,6 +15,7 @@ from lowjoule.workloads import Work, WorkUnit
 from report import Report
 
 ROUNDS = 15
+GOAL = 2.0
 
 
 def shapes(count: int) -> dict[str, tuple[Floats, Floats]]:
@@ -22,6 +23,7 @@ def shapes(count: int) -> dict[str, tuple[Floats, Floats]]:
     random = np.random.default_rng(0)
     time_s = 1.0 + random.random(count)
     steps = random.integers(1, count // 2, count) / 10.0
+    clocks = random.integers(1, 101, count).astype(np.float64)
     return {
         "random": (time_s, 1.0 + random.random(count)),
         "a trade-off with 5 % spread": (
@@ -31,6 +33,12 @@ def shapes(count: int) -> dict[str, tuple[Floats, Floats]]:
         "all on the front": (time_s, 1.0 / time_s),
         "all on the front, sorted": (np.sort(time_s), 1.0 / np.sort(time_s)),
         "all on the front, times repeated": (steps, 1.0 / steps),
+        "all on the front but equal to one of 100": (clocks, 1.0 / clocks),
+        "close to the front, none filtered": (
+            time_s,
+            1.0 / time_s + 1e-7 * random.random(count),
+        ),
+        "one point, a million times": (np.ones(count), np.ones(count)),
     }
 
 
@@ -47,7 +55,8 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     report = Report("profile_scale", f"Construct and prune {options.points:,} points")
-    rows = []
+    rows: list[list[str]] = []
+    missed: list[str] = []
     for name, (time_s, energy_j) in shapes(options.points).items():
         settings = {"sm_clock": np.arange(options.points, dtype=np.float64)}
 
@@ -67,6 +76,8 @@ def main() -> None:
             one.append(_seconds(lambda t=time_s: np.argsort(t)))  # type: ignore[misc]
             both.append(one[-1] + _seconds(lambda e=energy_j: np.argsort(e)))  # type: ignore[misc]
         middle = [statistics.median(column) for column in (ours, one, both)]
+        if middle[0] > GOAL * middle[2]:
+            missed.append(name)
         rows.append(
             [
                 name,
@@ -81,7 +92,12 @@ def main() -> None:
         rows,
     )
     report.say(
-        f"Medians of {ROUNDS} interleaved rounds; goal: at most 2 x the sorts of both columns."
+        f"Medians of {ROUNDS} interleaved rounds; goal: at most {GOAL:g} x the sorts of both "
+        f"columns, missed by: {'; '.join(missed) or 'none'}."
+    )
+    report.say(
+        "The sort of one column alone is shown too: columns that are already sorted or hold few "
+        "distinct values are sorted by NumPy in a pass or two, less than it takes to check them."
     )
     if options.write:
         print(report.write())

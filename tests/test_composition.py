@@ -342,5 +342,5 @@ def test_impossible_plans_are_refused() -> None:
         hull.realise(2.0, -1.0)
     with pytest.raises(InvalidValueError, match="bound"):
         hull.realise()
-    with pytest.raises(InvalidValueError, match="parts?"):
+    with pytest.raises(InvalidValueError, match="each part"):
         hull.then(hull).realise(4.0)

@@ -382,6 +382,23 @@ def test_turns_knobs_that_have_names() -> None:
     assert regret(truth(task, figures), played.chosen) < 0.01
 
 
+def test_crosses_to_a_valley_beside_a_knob_of_few_values() -> None:
+    """The low memory clock is worse at the default core clock and best at a lower one."""
+    cores = tuple(float(v) for v in range(600, 1200, 50))
+    space = Space((knob("sm_clock", cores), knob("memory_clock", (810.0, 3505.0))))
+
+    def figures(setting: Setting) -> tuple[float, float]:
+        low = setting.number("memory_clock") == 810.0
+        centre, floor, steep = (800.0, 90.0, 4.0) if low else (1050.0, 110.0, 1.5)
+        away = math.log(setting.number("sm_clock") / centre)
+        return 1.0, floor * math.exp(steep * away**2)
+
+    task = problem(space)
+    played = play(LinearSearch(task), figures)
+    assert figures(space.default)[1] < figures(space.default.replace(memory_clock=810.0))[1]
+    assert regret(truth(task, figures), played.chosen) < 0.005
+
+
 def test_searches_values_that_have_no_logarithm() -> None:
     space = Space((knob("offset", (-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0)),))
     figures = lambda s: (1.0, 10.0 + (s.number("offset") + 1.0) ** 2)  # noqa: E731

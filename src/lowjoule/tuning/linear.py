@@ -37,13 +37,13 @@ class LinearSearch:
     Candidates differ from the best setting tried in one knob, and lie within what was tried
     along it or as far again beyond: steps double while they pay, and refine afterwards. A
     direction is followed past one clearly worse point, not past two; where a knob has few values
-    (names, memory clocks), the best setting of each of them is walked from too. All trials feed one smooth
-    surface (`tuning.surface`), by which neighbours share their noise, and close calls are
-    repeated. The next trial is the one with the largest worth for its price (a worse setting and
-    a dear change cost more), between equals the one with the cheaper change. The search is done
-    when no trial is expected to gain more than it costs over `Problem.remaining_work` (without
-    it: more than `smallest_gain`), and the best is hemmed in by worse or failed points along each
-    knob.
+    (names, memory clocks), the best setting of each of them is walked from too. All trials feed
+    one smooth surface (`tuning.surface`), by which neighbours share their noise, and close calls
+    are repeated. The next trial is the one with the largest worth for its price (a worse setting
+    and a dear change cost more), between equals the one with the cheaper change. The search is
+    done when no trial is expected to gain more than it costs over `Problem.remaining_work`
+    (without it: more than `smallest_gain`), and the best is hemmed in by worse or failed points
+    along each knob.
 
     `max_draws` bounds the trials (told ones count; by default two outward each way for each knob
     that can be turned, and six to close in and repeat: 10, 14, 18 for one, two, three knobs);
@@ -141,7 +141,8 @@ class LinearSearch:
         shut = behind_walls(rows, here.told, here.best, here.clearly_worse(WORSE_SD))
         found = [one for one, gone in zip(found, shut[here.told :], strict=True) if not gone]
         for rival in self._lines.rivals(told, here.ranked()):
-            found += self._lines.candidates(rival, [*told, *found], failed)
+            more = self._lines.candidates(rival, told, failed)
+            found += [one for one in more if one not in found]
         return found
 
     def _pick(self, view: Judgement, gains: Floats, rows: Floats) -> Setting | None:

@@ -18,7 +18,7 @@ WIDTH_BYTES |= {"fp8": 1, "int8": 1, "fp4": 0.5}
 # Whole programs on any board: the best that kernels reach of the peak rate and of the bandwidth,
 # and the reuse (operations a byte, over the board's balance of the two) at which half is reached.
 _BEST_RATE = 0.8
-_BEST_BANDWIDTH = 0.73
+_BEST_BANDWIDTH = 0.7
 _HALF_REUSE = 0.35
 _VECTOR_INTENSITY = 0.7  # power of full vector units over that of full matrix units
 _RESERVED_BYTES = 1e9  # what driver and runtime take

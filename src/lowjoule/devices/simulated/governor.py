@@ -48,30 +48,32 @@ def steady(
     limit_w = np.minimum(limit_w, thermal_limit_w(chip))
     for start in range(0, count, _BLOCK):
         part = slice(start, min(start + _BLOCK, count))
-        piece = _part(load, part)
-        index = _highest(
-            chip, piece, clocks, top=np.maximum(top[part], 0), limit_w=limit_w[part], m=m[part]
-        )
-        x = clocks[index]
-        time_s, power_w = _at(chip, piece, x, m[part])
-        out.time_s[part], out.power_w[part], out.x[part] = time_s, power_w, x
-        out.held[part] = power_w <= limit_w[part] * (1 + 1e-9)
+        piece, most_w, own_m = _part(load, part), limit_w[part] * (1 + 1e-9), m[part]
+        index = np.maximum(top[part], 0)
+        time_s, power_w = _at(chip, piece, clocks[index], own_m)
+        over = np.flatnonzero(power_w > most_w)
+        if len(over):
+            piece, own_m = _part(piece, over), own_m[over]
+            index[over] = _highest(
+                chip, piece, clocks, below=index[over], most_w=most_w[over], m=own_m
+            )
+            time_s[over], power_w[over] = _at(chip, piece, clocks[index[over]], own_m)
+        out.time_s[part], out.power_w[part], out.x[part] = time_s, power_w, clocks[index]
+        out.held[part] = power_w <= most_w
     return out
 
 
 def _highest(
-    chip: Chip, load: Load, clocks: Floats, *, top: NDArray[np.intp], limit_w: Floats, m: Floats
+    chip: Chip, load: Load, clocks: Floats, *, below: NDArray[np.intp], most_w: Floats, m: Floats
 ) -> NDArray[np.intp]:
-    """Return the highest index up to `top` within the limit, by bisection (0 where none is).
+    """Return the highest index under `below` within the limit, by bisection (0 where none is).
 
     Power rises with the clock: the rate of work and the voltage both do.
     """
-    if np.all(_at(chip, load, clocks[top], m)[1] <= limit_w):
-        return top
-    low, high = np.zeros_like(top), top.copy()
-    for _ in range(int(np.ceil(np.log2(len(clocks)))) + 1):
+    low, high = np.zeros_like(below), np.maximum(below - 1, 0)
+    while np.any(low < high):
         middle = (low + high + 1) // 2
-        good = _at(chip, load, clocks[middle], m)[1] <= limit_w
+        good = _at(chip, load, clocks[middle], m)[1] <= most_w
         low = np.where(good, middle, low)
         high = np.where(good, high, np.maximum(middle - 1, low))
     return low
@@ -82,6 +84,6 @@ def _at(chip: Chip, load: Load, x: Floats, m: Floats) -> tuple[Floats, Floats]:
     return time_s, steady_power_w(chip, activity_power_w(chip, load, x, m, time_s))
 
 
-def _part(load: Load, part: slice) -> Load:
+def _part(load: Load, part: slice | NDArray[np.intp]) -> Load:
     fields = (load.compute_s, load.memory_s, load.overhead_s, load.useful, load.intensity)
     return Load(*(f[part] if isinstance(f, np.ndarray) and f.ndim else f for f in fields))

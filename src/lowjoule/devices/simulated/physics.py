@@ -41,8 +41,8 @@ class Chip:
     dynamic_w: float
     memory_w: float
     memory_idle_w: float
-    voltage_floor: float = 0.65
-    voltage_knee: float = 0.65
+    voltage_floor: float = 0.7
+    voltage_knee: float = 0.74
     waiting: float = 0.35
     issue: float = 2.0
     ambient_c: float = 30.0
@@ -55,8 +55,9 @@ class Chip:
 class Load:
     """One step of work: seconds at top clocks that each unit alone would take; arrays broadcast.
 
-    `overhead_s` is the host's, whatever the clocks. `useful` is the part of `compute_s` in which the compute units are filled (small batches
-    leave many of them empty); `intensity` scales the power of a filled one (1 is tensor cores).
+    `overhead_s` is the host's, whatever the clocks. `useful` is the part of `compute_s` in which
+    the compute units are filled (small batches leave many of them empty); `intensity` scales the
+    power of a filled one (1 is matrix units at their peak rate).
     """
 
     compute_s: ArrayLike
@@ -76,9 +77,9 @@ def step_time_s(chip: Chip, load: Load, x: ArrayLike, m: ArrayLike) -> Floats:
     """Return the time of one step."""
     compute = np.divide(load.compute_s, x)
     # the SMs have to ask for the data: a low SM clock limits bandwidth, mildly
-    share = np.hypot(np.divide(1.0, m), np.divide(1.0 / chip.issue, x))
-    memory = np.multiply(load.memory_s, share / np.hypot(1.0, 1.0 / chip.issue))
-    return np.asarray(np.hypot(np.hypot(compute, memory), load.overhead_s))
+    share = np.divide(1.0, m) ** 2 + np.divide(1.0 / chip.issue, x) ** 2
+    memory_squared = np.square(load.memory_s) * share / (1.0 + chip.issue**-2)
+    return np.asarray(np.sqrt(compute**2 + memory_squared + np.square(load.overhead_s)))
 
 
 def busy_share(load: Load, time_s: ArrayLike) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -53,16 +54,24 @@ def evaluate(
     batch = np.asarray(columns[BATCH_SIZE], dtype=np.float64)
     micro = np.asarray(columns.get(MICRO_BATCH, batch), dtype=np.float64)
     count = len(batch)
-    own = supported_precisions(model, workload)[0]
-    precision = np.asarray(columns.get(PRECISION, np.full(count, own)))
     time_s, power_w = np.empty(count), np.empty(count)
-    for one in np.unique(precision):
-        rows = precision == one
-        load = load_of(model, workload, batch[rows], micro[rows], str(one))
+    for precision, rows in _by_precision(model, workload, columns):
+        load = load_of(model, workload, batch[rows], micro[rows], precision)
         found = _steady(model, load, {k: v[rows] for k, v in columns.items()})
         time_s[rows] = found.time_s / batch[rows]
         power_w[rows] = found.power_w
     return time_s, power_w
+
+
+def _by_precision(
+    model: GpuModel, workload: Workload, columns: Columns
+) -> Iterator[tuple[str, slice | NDArray[np.bool_]]]:
+    """Return the precisions of the settings, each with its rows."""
+    if PRECISION not in columns:
+        yield supported_precisions(model, workload)[0], slice(None)
+        return
+    for one in dict.fromkeys(columns[PRECISION].tolist()):
+        yield str(one), columns[PRECISION] == one
 
 
 def _steady(model: GpuModel, load: Load, columns: Columns) -> Steady:
