@@ -67,6 +67,12 @@ def test_learning_is_left_alone_unless_it_is_named(table: str) -> None:
     assert found["chosen"]["setting"] == {"batch_size": 32, "power_limit": 100}
 
 
+def test_a_zeus_cost_takes_the_largest_limit_of_the_device(table: str) -> None:
+    found = tuned("--device", table, "--objective", "zeus:0.5", "--default", "batch_size=32")
+    assert found["objective"] == "zeus:0.5@300W"
+    assert found["default"]["objective"] == pytest.approx(0.5 * 4000 + 0.5 * 300 * 18)
+
+
 def test_constraints_are_kept(table: str) -> None:
     options = ("--device", table, "--knobs", "power_limit,batch_size", "--objective", "energy")
     found = tuned(*options, "--default", "batch_size=64", "--constraint", "slowdown<=10%")

@@ -10,6 +10,7 @@ from lowjoule.cli.options import (
     json_option,
     knobs_option,
     known_options,
+    objective_on,
     objective_options,
 )
 
@@ -43,12 +44,11 @@ def frontier(
     """
     from lowjoule.cli import console
     from lowjoule.cli.surveying import known
-    from lowjoule.objectives import parse_constraint, parse_objective
+    from lowjoule.objectives import parse_constraint
     from lowjoule.quantities import Unit, parse
     from lowjoule.reports.frontier import FrontierReport
     from lowjoule.workloads.work import parse_work
 
-    goal = parse_objective(objective)
     bounds = [parse_constraint(text) for text in constraints]
     found = known(device, knobs)
     profile = found.profile.scaled(parse_work(job)) if job else found.profile
@@ -56,10 +56,10 @@ def frontier(
         profile = profile.priced(parse(wait_power, Unit.WATT))
     report = FrontierReport.of(
         profile,
-        identity=found.identity,
+        identity=found.device.identity,
         workload=found.workload.name,
         space=found.space,
-        objective=goal,
+        objective=objective_on(found.device, objective),
         constraints=bounds,
     )
     if html is not None:

@@ -11,6 +11,7 @@ import click
 
 if TYPE_CHECKING:
     from lowjoule.devices.interface import WorkDevice
+    from lowjoule.objectives.objective import Objective
     from lowjoule.workloads import Workload
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -211,6 +212,16 @@ def objective_options(command: F) -> F:
             ),
         ),
     )
+
+
+def objective_on(device: WorkDevice, text: str) -> Objective:
+    """Return the objective that `text` means on `device`: a Zeus cost takes its largest limit."""
+    from lowjoule.knobs import POWER_LIMIT
+    from lowjoule.objectives import parse_objective
+
+    limits = [knob for knob in device.space.knobs if knob.name == POWER_LIMIT]
+    largest_w = float(limits[0].values[-1]) if limits else None
+    return parse_objective(text, max_power_w=largest_w)
 
 
 def json_option(command: F) -> F:

@@ -10,6 +10,7 @@ from lowjoule.cli.options import (
     json_option,
     knobs_option,
     known_options,
+    objective_on,
     objective_options,
 )
 
@@ -35,18 +36,17 @@ def study(
     """
     from lowjoule.cli import console
     from lowjoule.cli.surveying import known
-    from lowjoule.objectives import parse_constraint, parse_objective
+    from lowjoule.objectives import parse_constraint
     from lowjoule.reports.study import Study
 
-    goal = parse_objective(objective)
     bounds = [parse_constraint(text) for text in constraints]
     found = known(device, knobs, every=True)
     result = Study.of(
         found.profile,
-        identity=found.identity,
+        identity=found.device.identity,
         workload=found.workload.name,
         space=found.space,
-        objective=goal,
+        objective=objective_on(found.device, objective),
         constraints=bounds,
     )
     if html is not None:

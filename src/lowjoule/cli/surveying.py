@@ -12,7 +12,7 @@ from lowjoule.cli.options import DeviceChoice
 from lowjoule.errors import DeviceError, UnsupportedError
 
 if TYPE_CHECKING:
-    from lowjoule.devices.interface import Identity, WorkDevice
+    from lowjoule.devices.interface import WorkDevice
     from lowjoule.knobs import Space
     from lowjoule.profile import Profile
     from lowjoule.workloads import Workload
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """A profile, whose it is, and which of its knobs may be turned."""
+    """A profile, the device whose it is, and which of its knobs may be turned."""
 
-    identity: Identity
+    device: WorkDevice
     workload: Workload
     space: Space
     profile: Profile
@@ -43,7 +43,7 @@ def known(choice: DeviceChoice, knobs: tuple[str, ...] | None, *, every: bool = 
         profile = device.survey(workload)
     except UnsupportedError:
         profile = _measured(device, workload, space)
-    return Known(identity=device.identity, workload=workload, space=space, profile=profile)
+    return Known(device=device, workload=workload, space=space, profile=profile)
 
 
 def _measured(device: WorkDevice, workload: Workload, space: Space) -> Profile:

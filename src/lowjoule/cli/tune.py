@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lowjoule.cli.options import DeviceChoice, device_options, json_option, objective_options
+from lowjoule.cli.options import (
+    DeviceChoice,
+    device_options,
+    json_option,
+    knobs_option,
+    objective_on,
+    objective_options,
+)
 
 if TYPE_CHECKING:
     from lowjoule.tuning.driver import Progress, SearchFactory
@@ -19,12 +26,7 @@ SEARCHES = ("linear", "exhaustive", "random", "just-in-time")
 @click.command()
 @device_options
 @objective_options
-@click.option(
-    "--knobs",
-    metavar="NAME,...",
-    help="What may be turned. By default all that leaves learning alone: power limit, clocks, "
-    "micro-batch; batch size and precision only when named here.",
-)
+@knobs_option
 @click.option("--job", metavar="AMOUNT", help="Work of the whole job, like '90 epochs'.")
 @click.option("--window", default="10s", show_default=True, help="Length of a measured window.")
 @click.option(
@@ -43,7 +45,7 @@ def tune(
     device: DeviceChoice,
     objective: str,
     constraints: tuple[str, ...],
-    knobs: str | None,
+    knobs: tuple[str, ...] | None,
     job: str | None,
     window: str,
     search_name: str,
@@ -56,7 +58,7 @@ def tune(
     of the search. The device is left as it was found.
     """
     from lowjoule.cli.console import emit_json, show_progress
-    from lowjoule.objectives import parse_constraint, parse_objective
+    from lowjoule.objectives import parse_constraint
     from lowjoule.quantities import Unit, parse
     from lowjoule.tuning.driver import Driver
     from lowjoule.workloads.work import parse_work
@@ -65,10 +67,10 @@ def tune(
     driver = Driver(
         opened,
         workload,
-        objective=parse_objective(objective),
+        objective=objective_on(opened, objective),
         constraints=[parse_constraint(text) for text in constraints],
         search=search_factory(search_name, draws, device.seed),
-        knobs=_names(knobs),
+        knobs=knobs,
         job=parse_work(job) if job else None,
         window_s=parse(window, Unit.SECOND),
         on_trial=_reporter(show_progress),
@@ -89,10 +91,6 @@ def search_factory(name: str, draws: int | None, seed: int) -> SearchFactory:
     if name == "exhaustive":
         return ExhaustiveSearch
     return JustInTime if name == "just-in-time" else LinearSearch
-
-
-def _names(knobs: str | None) -> list[str] | None:
-    return None if knobs is None else [name.strip() for name in knobs.split(",") if name.strip()]
 
 
 def _reporter(show_progress: Callable[[str], None]) -> Callable[[Progress], None]:
