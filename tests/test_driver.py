@@ -89,8 +89,8 @@ def test_the_account_of_a_search_adds_up() -> None:
     assert saving.search_work == 3
     # 10 units at 250 J against 500 J for three and 7 x 100 J.
     assert saving.net_energy_j == pytest.approx(2500.0 - 500.0 - 700.0)
-    # The trials themselves drew less than the default would have: paid for when they end.
-    assert saving.break_even_work == 3
+    # The second trial draws less than the default would have: from there on energy is saved.
+    assert saving.break_even_work == 2
 
 
 def test_a_dear_search_breaks_even_later_or_never() -> None:

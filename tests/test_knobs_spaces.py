@@ -17,8 +17,10 @@ from lowjoule.knobs import (
     Rule,
     Setting,
     Space,
+    micro_batch_knob,
     path,
     standard_knob,
+    turnable,
 )
 from lowjoule.knobs.space import columns_of
 from lowjoule.quantities import Unit
@@ -256,3 +258,17 @@ def test_columns_of_settings() -> None:
     table = columns_of([Setting({"a": 1, "b": "x"}), Setting({"a": 2.5, "b": "yy"})])
     assert list(table["a"]) == [1.0, 2.5]
     assert list(table["b"]) == ["x", "yy"]
+
+
+def test_a_batch_that_is_turned_runs_whole_unless_the_micro_batch_is_named() -> None:
+    batch = standard_knob("batch_size", (32, 64, 128), 64)
+    space = Space((batch, micro_batch_knob(64)), (Divides("micro_batch", "batch_size"),))
+    assert turnable(space).names == ("batch_size", "micro_batch")
+    assert turnable(space).knob("batch_size").values == (64,)
+    assert turnable(space, ["batch_size"]).names == ("batch_size",)
+    assert len(turnable(space, ["batch_size"])) == 3
+    assert turnable(space, ["batch_size", "micro_batch"]).names == ("batch_size", "micro_batch")
+    listed = Space(space.knobs, listed=frozenset([space.default]))
+    assert turnable(listed, ["batch_size"]).names == ("batch_size", "micro_batch")
+    with pytest.raises(UnknownNameError):
+        turnable(space, ["batchsize"])

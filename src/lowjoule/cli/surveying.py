@@ -34,11 +34,11 @@ def known(choice: DeviceChoice, knobs: tuple[str, ...] | None, *, every: bool = 
     `knobs` may be turned; by default what leaves learning alone, or all where `every` is set.
     A device that cannot tell what it knows is measured, with a line on standard error a setting.
     """
-    from lowjoule.reports.frontier import turned
+    from lowjoule.knobs import turnable
 
     device, workload = choice.open()
     joint = device.joint_space(workload)
-    space = turned(joint, joint.names if every and knobs is None else knobs)
+    space = turnable(joint, joint.names if every and knobs is None else knobs)
     try:
         profile = device.survey(workload)
     except UnsupportedError:

@@ -17,6 +17,7 @@ from lowjoule.knobs.standard import (
     standard_knob,
 )
 from lowjoule.knobs.text import parse_setting, show_setting
+from lowjoule.knobs.turning import turnable
 
 __all__ = [
     "BATCH_SIZE",
@@ -42,4 +43,5 @@ __all__ = [
     "path",
     "show_setting",
     "standard_knob",
+    "turnable",
 ]

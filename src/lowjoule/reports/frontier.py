@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from lowjoule.devices.interface import Identity
 from lowjoule.errors import InvalidValueError
-from lowjoule.knobs import Knob, Setting, Space
+from lowjoule.knobs import BATCH_SIZE, MICRO_BATCH, Knob, Setting, Space
 from lowjoule.objectives import Constraint, Objective
 from lowjoule.profile import Choice, Frontier, Profile
 from lowjoule.profile.point import Point
@@ -107,7 +107,7 @@ class FrontierReport:
                 series.append(self._mark(point, role, name))
         return Figure(
             title=self.title,
-            description=f"Energy against time of {self.title}: all points, the frontier, the default, "
+            description=f"Energy against time of {self.title}: all points, frontier, default, "
             f"and what {self.objective.name} chooses.",
             source=self.identity.source,
             x=Axis.over(f"time of {profile.work}", profile.time_s, Unit.SECOND),
@@ -249,18 +249,10 @@ class FrontierReport:
         return f", energy {energy} and time {change(point.time_s, self.default.time_s)} of default"
 
 
-def turned(space: Space, names: Iterable[str] | None) -> Space:
-    """Return `space` free in `names` alone, by default in what leaves learning as it is.
-
-    Raises `UnknownNameError` for a name that is no knob there.
-    """
-    if names is None:
-        names = [knob.name for knob in space.knobs if not knob.changes_learning]
-    return space.free(names)
-
-
 def within(profile: Profile, space: Space) -> Profile:
     """Return the points whose held knobs (those with a single value) stand at that value.
+
+    Where the space leaves the micro-batch out, those whose batch runs whole.
 
     Raises `InvalidValueError` where none is left.
     """
@@ -268,6 +260,8 @@ def within(profile: Profile, space: Space) -> Profile:
     for knob in space.knobs:
         if len(knob.values) == 1 and knob.name in profile.settings:
             keep &= profile.settings[knob.name] == knob.values[0]
+    if MICRO_BATCH in profile.settings and MICRO_BATCH not in space.names:
+        keep &= profile.settings[MICRO_BATCH] >= profile.settings[BATCH_SIZE]
     if not keep.any():
         raise InvalidValueError(
             f"no point has the default {dict(space.default)}",

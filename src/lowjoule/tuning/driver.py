@@ -10,7 +10,7 @@ import numpy as np
 from lowjoule.control import Claim
 from lowjoule.devices.interface import WorkDevice
 from lowjoule.errors import DeviceError
-from lowjoule.knobs import POWER_LIMIT, Knob, Setting, Space
+from lowjoule.knobs import POWER_LIMIT, Knob, Setting, Space, turnable
 from lowjoule.objectives.objective import Constraint, Objective, Outcome
 from lowjoule.profiling import Profiler, Trial
 from lowjoule.tuning.result import Saving, Side, TuneResult
@@ -18,7 +18,7 @@ from lowjoule.tuning.search import Observation, Problem, Search
 from lowjoule.workloads import Work, Workload
 
 SearchFactory = Callable[[Problem], Search]
-JOB_UNITS = 100.0
+JOB_TRIALS = 100.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,8 @@ class Driver:
     `knobs` names what may be turned; by default everything that leaves learning alone. The
     default setting (the baseline) is the one in force on the device when the driver starts, and
     a power limit is never raised above it. `job` is the work of the whole job (by default the
-    workload's typical run, or 100 units); it weighs the search's cost against what it saves.
+    workload's typical run, or a hundred times the first trial); it weighs the search's cost
+    against what it saves.
     """
 
     def __init__(
@@ -59,7 +60,9 @@ class Driver:
         self.objective = objective
         self.constraints = tuple(constraints)
         self.notes: list[str] = []
-        self.job = self._job(job)
+        self.job = job or workload.job
+        if self.job is not None:
+            self.job.check(Work(1.0, workload.unit))
         self.space = self._space(knobs)
         self._search = search
         self._start = start
@@ -73,43 +76,59 @@ class Driver:
         The device is as it was before when this returns or raises. Raises `InfeasibleError` when
         no tried setting meets the constraints, `DeviceError` when the default does not run.
         """
-        problem = Problem(
+        self._trials = []
+        with Claim(self.device, f"the tuning of {self.workload.name}") as claim:
+            profiler = Profiler(claim, self.device, self.workload, window_s=self._window_s)
+            first = self._first(profiler)
+            job = self.job or self._assumed_job(first)
+            search = self._search(self._problem(job))
+            self._tell(search, first)
+            while (setting := search.ask()) is not None:
+                self._tell(search, profiler.measure(setting))
+        self.notes += claim.notes
+        return self._result(search, job)
+
+    def _problem(self, job: Work) -> Problem:
+        return Problem(
             space=self.space,
             objective=self.objective,
             constraints=self.constraints,
             default=self.space.default,
             start=self._start,
-            remaining_work=self.job.quantity,
+            remaining_work=job.quantity,
         )
-        search = self._search(problem)
-        self._trials = []
-        with Claim(self.device, f"the tuning of {self.workload.name}") as claim:
-            profiler = Profiler(claim, self.device, self.workload, window_s=self._window_s)
-            self._try(profiler, search, problem.default)
-            while (setting := search.ask()) is not None:
-                self._try(profiler, search, setting)
-        self.notes += claim.notes
-        return self._result(search)
 
-    def _try(self, profiler: Profiler, search: Search, setting: Setting) -> None:
-        trial = profiler.measure(setting)
-        self._trials.append(trial)
-        observation = observe(trial)
-        if observation.failure is not None and len(self._trials) == 1:
+    def _first(self, profiler: Profiler) -> Trial:
+        """Return the trial of the default, which everything is compared with."""
+        trial = profiler.measure(self.space.default)
+        if trial.failure is not None:
             raise DeviceError(
-                f"{self.workload.name} does not run at the default {dict(setting)} on "
-                f"{self.device.identity.model}: {observation.failure}",
+                f"{self.workload.name} does not run at the default {dict(trial.asked)} on "
+                f"{self.device.identity.model}: {trial.failure}",
                 cure="choose another default or workload",
             )
+        return trial
+
+    def _tell(self, search: Search, trial: Trial) -> None:
+        self._trials.append(trial)
+        observation = observe(trial)
         search.tell(observation)
         if self._on_trial is not None:
             self._on_trial(
                 Progress(
-                    space=self.space, draws=len(self._trials), trial=trial, observation=observation
+                    space=self.space,
+                    draws=len(self._trials),
+                    trial=trial,
+                    observation=observation,
                 )
             )
 
-    def _result(self, search: Search) -> TuneResult:
+    def _assumed_job(self, first: Trial) -> Work:
+        job = Work(JOB_TRIALS * first.total_work, self.workload.unit)
+        self.notes.append(f"the job is taken to be {job}: say how much it is")
+        return job
+
+    def _result(self, search: Search, job: Work) -> TuneResult:
         default = self._default_side()
         found = search.recommend()
         chosen = Side(
@@ -130,7 +149,7 @@ class Driver:
             default=default,
             chosen=chosen,
             trials=tuple(self._trials),
-            saving=Saving.of(self._trials, default, chosen, self.job),
+            saving=Saving.of(self._trials, default, chosen, job),
             confidence=found.confidence,
             notes=(*self.device.notes, *self.notes, *found.notes),
         )
@@ -158,15 +177,6 @@ class Driver:
             uncertainty=spread,
         )
 
-    def _job(self, job: Work | None) -> Work:
-        if job is None:
-            job = self.workload.job
-        if job is None:
-            job = Work(JOB_UNITS, self.workload.unit)
-            self.notes.append(f"the job is taken to be {job}: say how much it is")
-        job.check(Work(1.0, self.workload.unit))
-        return job
-
     def _space(self, names: Iterable[str] | None) -> Space:
         """Return the joint space of device and workload, free in what may be turned."""
         joint = self.device.joint_space(self.workload)
@@ -175,9 +185,7 @@ class Driver:
         if found != joint.default.only(found):
             self.notes.append(f"the device was found at {dict(found)}, the baseline here")
         joint = Space(knobs, joint.rules, joint.listed)
-        if names is None:
-            return joint.free(knob.name for knob in knobs if not knob.changes_learning)
-        return joint.free(names)
+        return turnable(joint, names)
 
 
 def _as_found(knob: Knob, found: Setting) -> Knob:

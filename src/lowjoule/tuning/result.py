@@ -49,7 +49,7 @@ class Saving:
     All against running `job` at the default setting. The work that trials did counts for the
     job. `net_energy_j` and `net_time_s` are negative where the search costs more than it saves;
     `break_even_work` is the amount of work, trials included, after which the energy spent is
-    what the default would have spent; None when that never happens.
+    less than the default would have spent, for good; None when that never happens.
     """
 
     job: Work
@@ -68,12 +68,6 @@ class Saving:
         energy_j = sum(trial.total_j for trial in trials)
         left = max(0.0, job.quantity - work)
         total = work + left
-        gain_j = default.energy_j - chosen.energy_j
-        excess_j = energy_j - default.energy_j * work
-        if excess_j <= 0:
-            break_even: float | None = work
-        else:
-            break_even = work + excess_j / gain_j if gain_j > 0 else None
         return cls(
             job=job,
             search_work=work,
@@ -81,8 +75,22 @@ class Saving:
             search_energy_j=energy_j,
             net_energy_j=default.energy_j * total - energy_j - chosen.energy_j * left,
             net_time_s=default.time_s * total - time_s - chosen.time_s * left,
-            break_even_work=break_even,
+            break_even_work=_break_even(trials, default.energy_j, chosen.energy_j),
         )
+
+
+def _break_even(trials: Sequence[Trial], default_j: float, chosen_j: float) -> float | None:
+    """Return the work after which the energy saved is positive and stays so."""
+    excess_j = work = 0.0
+    since: float | None = None
+    for trial in trials:
+        work += trial.total_work
+        excess_j += trial.total_j - default_j * trial.total_work
+        since = (since or work) if excess_j < 0 else None
+    gain_j = default_j - chosen_j
+    if since is None and gain_j > 0:
+        return work + max(0.0, excess_j) / gain_j
+    return since
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -147,7 +148,9 @@ class SimulatedDevice:
         return Space((*self.space.knobs, *own.knobs), rules=own.rules)
 
     def submit(self, workload: Workload, work: Work, setting: Setting) -> SimulatedExecution:
-        """Start `work` with the workload's own knobs at `setting` (absent ones at the default).
+        """Start `work` with the workload's own knobs at `setting`, absent ones at the default.
+
+        Without a micro-batch the batch runs whole.
 
         Work of part of a step takes that part of its time. Raises `OutOfMemoryError`,
         `InvalidValueError` for a value that the knob has not, and `IncomparableError`.
@@ -156,9 +159,12 @@ class SimulatedDevice:
         space = self.workload_space(workload)
         for name in setting:
             space.knob(name)
+        if MICRO_BATCH not in setting:
+            space = replace(space, knobs=tuple(k for k in space.knobs if k.name != MICRO_BATCH))
         own = Setting({**space.default, **setting})
         space.check(own)
-        batch, micro = own.number(BATCH_SIZE), own.number(MICRO_BATCH)
+        batch = own.number(BATCH_SIZE)
+        micro = own.number(MICRO_BATCH) if MICRO_BATCH in own else batch
         precision = str(own.get(PRECISION, self._only_precision(workload)))
         self._check_memory(workload, batch, micro, precision)
         load = load_of(self.model, workload, batch, micro, precision)

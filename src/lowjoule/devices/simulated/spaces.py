@@ -91,13 +91,22 @@ def work_space(model: GpuModel, workload: Workload, wanted: Mapping[str, str]) -
         )
     default = batch.default if batch.default in fitting else fitting[-1]
     batch = replace(batch, values=tuple(fitting), default=default)
-    knobs = [batch, _overridden(micro_batch_knob(int(default)), wanted)]
+    knobs = [batch]
+    if workload.training:
+        knobs.append(_overridden(_micro_batches(batch), wanted))
     if len(precisions) > 1:
         knobs.append(_overridden(standard_knob(PRECISION, precisions, precisions[0]), wanted))
     others = [knob for knob in workload.knobs if knob.name not in WORK_KNOBS]
     if others:
         raise UnknownNameError.among("knob of simulated work", others[0].name, WORK_KNOBS)
     return Space(tuple(knobs), rules=(Splits(float(default)),))
+
+
+def _micro_batches(batch: Knob) -> Knob:
+    """Return how much of a batch runs at once: what divides the default, or larger ones whole."""
+    knob = micro_batch_knob(int(batch.default))
+    larger = (v for v in batch.values if float(v) > float(batch.default))
+    return replace(knob, values=(*knob.values, *larger))
 
 
 def fits(model: GpuModel, workload: Workload, at_once: float, precision: str) -> bool:
