@@ -134,7 +134,9 @@ def _tell(report: Report, scores: list[Score]) -> None:
 NOTES = (
     "What is fitted never saw the settings it is scored on, but the form did not arise blindly: "
     "that the host's part of a step overlaps with the device's, that the clocks between the ends "
-    "take turns, and the rules that the priors are of, was decided with sight of these tables. "
+    "take turns, and what the priors are, was decided after earlier fits to these tables had been "
+    "scored on the same unseen settings (before: Zeus traces 5-12 % of time a board, gpuPTX 9 % of "
+    "power). "
     "Only tables that nobody has looked at can confirm the figures.",
     "On the Zeus traces there are hardly fewer parameters than points: what carries over to the "
     "unseen settings is the form and its priors, not an excess of data. "
@@ -143,10 +145,10 @@ NOTES = (
     "smallest batch at the largest limit. Clock tables: the top, the lowest and one of three "
     "clocks between, which take turns. gpuPTX: both clocks at the top, one of three core clocks "
     "at the top memory clock, one of two at the lowest memory clock.",
-    "The form is smooth and rises with the limit and the clock: it does not follow the traces' "
-    "own scatter (about 1.8 % of time), nor epochs that get longer with the batch because of "
-    "padding (DeepSpeech2 on the A40 takes twice its best epoch at its default batch), which are "
-    "the largest errors here.",
+    "The form is smooth and rises with the limit and the clock: it follows neither the traces' own "
+    "scatter (about 1.8 % of time) nor epochs that get longer with the batch (DeepSpeech2 on the "
+    "A40 takes twice its best epoch at its default batch; padding may be why, which was not "
+    "looked into). The latter are the largest errors here.",
     "A board's figures are not identified one by one: idle power, leakage and memory power trade "
     "against one another, and differ between two sets of the same board.",
 )
