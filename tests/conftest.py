@@ -25,3 +25,10 @@ def data() -> Path:
     if root is None:
         pytest.skip("no public measurements here: set LOWJOULE_DATA to their folder")
     return root
+
+
+@pytest.fixture(autouse=True)
+def _nothing_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep simulated boards and the store of each test to itself."""
+    monkeypatch.setenv("LOWJOULE_SIMULATED", str(tmp_path / "simulated"))
+    monkeypatch.setenv("LOWJOULE_STORE", str(tmp_path / "store.sqlite"))
