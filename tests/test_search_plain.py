@@ -2,16 +2,18 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lowjoule.errors import InfeasibleError, InvalidValueError
-from lowjoule.knobs import Setting, Space
+from lowjoule.knobs import Setting, Space, standard_knob
 from lowjoule.objectives import Deadline
 from lowjoule.tuning.exhaustive import ExhaustiveSearch
 from lowjoule.tuning.just_in_time import JustInTime
 from lowjoule.tuning.random_search import RandomSearch
+from lowjoule.tuning.search import Observation, Problem
 from search_problems import EDS, Energy, knob, play, problem, told, truth
 
 SPACE = Space((knob("a", (1.0, 2.0, 3.0)), knob("b", (10.0, 20.0, 40.0, 80.0))))
@@ -168,3 +170,19 @@ def test_takes_the_spread_it_was_told() -> None:
     found = search.recommend()
     assert found.uncertainty is not None
     assert 0.05 < found.uncertainty < 0.2
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_just_in_time_is_not_stopped_by_the_flat_stretch_under_a_power_cap(seed: int) -> None:
+    # Above 1.0 the cap holds the clock: nothing changes but noise. Below, energy falls.
+    noise = np.random.default_rng(seed)
+    clocks = tuple(np.round(np.linspace(0.5, 2.0, 31), 3).tolist())
+    space = Space((standard_knob("sm_clock", clocks, clocks[-1]),))
+    search = JustInTime(Problem(space=space, objective=Energy(), default=space.default))
+    while (setting := search.ask()) is not None:
+        clock = min(1.0, setting.number("sm_clock"))
+        energy_j = (100.0 * clock**1.5 + 10.0 / clock) * (1.0 + 0.015 * noise.standard_normal())
+        search.tell(
+            Observation(asked=setting, achieved=setting, time_s=1.0 / clock, energy_j=energy_j)
+        )
+    assert search.recommend().setting.number("sm_clock") < 0.7

@@ -14,17 +14,19 @@ from lowjoule.tuning.surface import Prior
 
 _PATIENCE = 2  # one worse point may be noise: at least two in a row after the best ...
 _SHARE = 0.1  # ... and a tenth of the line, so that fine steps go as far as coarse ones
-_CLEAR = 3.0  # standard deviations: the best of many is low by chance, by two of them
+_CLEAR = 3.0  # standard deviations of the difference of two stretches
 
 
 class JustInTime:
     """Tries the values of one knob from the largest downwards (You et al., NSDI 2023, sec. 4.2).
 
     Stops when the objective has turned for good: the last values (two, and at least a tenth of
-    the line) are all worse than the best, and on average clearly so: by three standard deviations
-    of the noise, as far as it shows (the usual noise of `Prior` until then). Values that failed or
-    break a constraint are worse than any. A space with names or with more than one knob to turn
-    is refused; hold the others with `Space.fixed`.
+    the line) are all worse than the best, and their mean clearly worse than that of the best
+    stretch as long: by three standard deviations of the noise that shows, or of the usual noise of
+    `Prior` where that is more. Under a power cap the objective rises a little over a flat stretch
+    before it falls, which is no turn. Values that failed or break a constraint are worse than
+    any. A space with names or with more than one knob to turn is refused; hold the others with
+    `Space.fixed`.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -63,10 +65,13 @@ class JustInTime:
         entries = self._ledger.measured
         noises = [noise_of(self._ledger, entries, name) for name in ("time_s", "energy_j")]
         known = [noise for noise in noises if not math.isnan(noise)]
-        noise = max(known, default=Prior().noise_sd)
-        clear = _CLEAR * math.sqrt(1.0 + 1.0 / patience) * noise * abs(best)
+        noise = max([Prior().noise_sd, *known])
+        clear = _CLEAR * math.sqrt(2.0 / patience) * noise * abs(best)
         last = tried[-patience:]
-        return min(last) > best and math.fsum(last) / patience > best + clear
+        means = [
+            math.fsum(tried[i : i + patience]) / patience for i in range(len(tried) - patience + 1)
+        ]
+        return min(last) > best and means[-1] > min(means) + clear
 
     def _values(self) -> dict[Setting, float]:
         """Return the objective of the told settings, infinite where a constraint is broken."""
