@@ -72,17 +72,18 @@ def tuning_sentences(result: TuneResult) -> list[str]:
     saving = result.saving
     unit = result.workload.unit.value
     sentences = [
-        f"{result.draws} draws of {result.settings_tried} settings (of {len(result.space)}), "
+        f"{_count(result.draws, 'draw')} of {_count(result.settings_tried, 'setting')} "
+        f"(of {len(result.space):,}), "
         f"{show(saving.search_time_s, Unit.SECOND)} and "
         f"{show(saving.search_energy_j, Unit.JOULE)} in the search.",
         f"Over {_amount(saving.job.quantity)} {unit}s, the search paid for, "
         + _saved(saving.net_energy_j, saving.net_time_s)
         + ".",
     ]
-    if saving.break_even_work is None:
-        sentences.append("The search does not pay for itself.")
-    elif result.chosen.setting == result.default.setting:
+    if result.chosen.setting == result.default.setting:
         sentences.append("The default is the best setting tried.")
+    elif saving.break_even_work is None:
+        sentences.append("The search does not pay for itself.")
     else:
         sentences.append(
             f"The search has paid for itself after {_amount(saving.break_even_work)} {unit}s."
@@ -102,6 +103,10 @@ def _sureness(confidence: float) -> str:
         f"It is the best of those tried with a probability of {confidence:.0%}: others are as good "
         "within the noise."
     )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def _amount(quantity: float) -> str:

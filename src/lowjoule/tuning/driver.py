@@ -10,7 +10,7 @@ import numpy as np
 from lowjoule.control import Claim
 from lowjoule.devices.interface import WorkDevice
 from lowjoule.errors import DeviceError
-from lowjoule.knobs import POWER_LIMIT, Knob, Setting, Space, turnable
+from lowjoule.knobs import POWER_LIMIT, Knob, Setting, Space, show_setting, turnable
 from lowjoule.objectives.objective import Constraint, Objective, Outcome
 from lowjoule.profiling import Profiler, Trial
 from lowjoule.tuning.result import Saving, Side, TuneResult
@@ -182,8 +182,10 @@ class Driver:
         joint = self.device.joint_space(self.workload)
         found = self.device.current()
         knobs = tuple(_as_found(knob, found) for knob in joint.knobs)
-        if found != joint.default.only(found):
-            self.notes.append(f"the device was found at {dict(found)}, the baseline here")
+        changed = joint.default.changed(found)
+        if changed:
+            setting = show_setting(found.only(changed), joint)
+            self.notes.append(f"the device was found at {setting}: this is the baseline")
         joint = Space(knobs, joint.rules, joint.listed)
         return turnable(joint, names)
 

@@ -149,8 +149,10 @@ class _RowReader:
             "latency_s": self._number("latency", line, fields),
             "memory_bytes": self._number("memory", line, fields),
         }
-        if not (_positive(numbers["time_s"]) and _positive(numbers["energy_j"])):
+        if not (_plausible(numbers["time_s"]) and _plausible(numbers["energy_j"])):
             raise self._bad(line, "has a time or energy out of range", "check its units")
+        if any(value is not None and value >= _LARGEST for value in numbers.values()):
+            raise self._bad(line, "has a spread out of range", "check its units")
         windows = self._number("windows", line, fields)
         return Row(
             line=line,
@@ -276,5 +278,5 @@ def _times(value: float | None, factor: float) -> float | None:
     return None if value is None else value * factor
 
 
-def _positive(value: float | None) -> bool:
-    return value is not None and 0 < value < math.inf
+def _plausible(value: float | None) -> bool:
+    return value is not None and 1.0 / _LARGEST < value < _LARGEST

@@ -28,6 +28,7 @@ from lowjoule.knobs import (
     Applied,
     Setting,
     Space,
+    show_setting,
 )
 from lowjoule.profile import Profile
 from lowjoule.quantities import Unit, show
@@ -66,6 +67,7 @@ class SimulatedDevice:
         place = (state_folder() if folder is None else folder) / f"{model.name}.json"
         self._state = ControlState(place, self.space)
         self._known = self._state.setting()
+        self._left = _left_over(self._state, self.space)
         phase = float(np.random.default_rng(options.seed).uniform())
         self._board = Board(model, self._controls(self._known), self.clock.now_s(), phase)
 
@@ -83,8 +85,8 @@ class SimulatedDevice:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was found wrong with the file of the control state."""
-        return tuple(self._state.notes)
+        """What an earlier run left in the file of the control state, or is wrong with it."""
+        return (*self._left, *self._state.notes)
 
     def read(self) -> Reading:
         """Return what the sensors say: each has its own period, the counter its ticks."""
@@ -243,3 +245,11 @@ class SimulatedExecution:
     def wait(self) -> None:
         """Return when the work is done; at once where it already is."""
         self._device._finish(self._job)
+
+
+def _left_over(state: ControlState, space: Space) -> tuple[str, ...]:
+    changed = space.default.changed(state.setting())
+    if not changed:
+        return ()
+    setting = show_setting(state.setting().only(changed), space)
+    return (f"{state.path} keeps {setting} from an earlier run: delete it for a board as it comes",)

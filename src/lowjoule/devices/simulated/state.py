@@ -48,10 +48,16 @@ class ControlState:
         return Setting({**self._space.default, **self._values})
 
     def write(self, values: Mapping[str, Value]) -> None:
-        """Keep `values`, in one step: another process sees all of them or none."""
+        """Keep `values`, in one step: another process sees all of them or none.
+
+        A value back at the default counts as never written, so that what was put back leaves
+        nothing behind.
+        """
         if not self._own:
             self._load()
-        self._values = {**self._values, **values}
+        default = self._space.default
+        merged = {**self._values, **values}
+        self._values = {name: value for name, value in merged.items() if value != default[name]}
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=self.path.name)
