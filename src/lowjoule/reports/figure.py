@@ -166,7 +166,10 @@ def _thinned(series: Series, most: int) -> Series:
 def _prefix(largest: float, unit: Unit | str) -> tuple[str, float]:
     """Return the symbol and factor in which `largest` is a number of a few digits."""
     if not isinstance(unit, Unit):
-        return unit, 1.0
+        if largest <= 0 or 0.1 <= largest < 1e4:
+            return unit, 1.0
+        thousands = 3 * math.floor(math.log10(largest) / 3)
+        return f"1e{thousands} {unit}", 10.0**thousands
     table = _SYMBOLS.get(unit, (("", 1.0),))
     least = _LEAST_SHOWN.get(unit, 1.0)
     fitting = [(s, f) for s, f in table if largest >= f * (least if f > 1.0 else 1.0)]

@@ -9,7 +9,7 @@ import numpy as np
 from lowjoule.reports.figure import Axis, Figure, Role, Series
 
 WIDTH, HEIGHT = 720.0, 420.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 72.0, 20.0, 58.0, 56.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 80.0, 20.0, 58.0, 56.0
 MOST_POINTS = 2000
 
 STYLE = """
