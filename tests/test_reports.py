@@ -26,7 +26,7 @@ def figure(count: int = 30, title: str = "a picture", unit: Unit | str = Unit.JO
         description=f"what {title} shows",
         source=Source.SIMULATED,
         x=Axis.over("time", time_s, Unit.SECOND),
-        y=Axis.over("energy", energy_j, unit),
+        y=Axis.over("energy", np.append(energy_j, energy_j * 1.1), unit),
         series=(
             Series(name="others", role=Role.POINTS, x=time_s, y=energy_j * 1.1),
             Series(
