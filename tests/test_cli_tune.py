@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lowjoule.cli.main import cli, main
+from lowjoule.errors import InvalidValueError
 
 TABLE = """workload,unit,power_limit_w,batch_size,time_s,energy_j
 job,epoch,100,32,30,3000
@@ -123,6 +124,25 @@ def test_bad_input_is_one_sentence_with_the_cure(
     seen = capsys.readouterr()
     assert seen.out == ""
     assert said in seen.err.strip().splitlines()[-1]
+
+
+def test_trials_are_kept_in_a_store(table: str, tmp_path: Path) -> None:
+    from lowjoule.source import Source
+    from lowjoule.store import Store
+
+    place = str(tmp_path / "kept.sqlite")
+    found = tuned("--device", "sim:a100", "--workload", "resnet50", "--store", place)
+    with Store.open(place) as store:
+        records = store.records()
+    assert len(records) == found["draws"]
+    assert {record.source for record in records} == {Source.SIMULATED}
+    assert {record.achieved["batch_size"] for record in records} == {256}
+    with pytest.raises(InvalidValueError, match="noise"):
+        CliRunner().invoke(
+            cli,
+            ["tune", "--device", table, "--noise", "1%", "--store", place],
+            catch_exceptions=False,
+        )
 
 
 def test_a_simulated_run_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

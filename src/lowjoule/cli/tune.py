@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +18,7 @@ from lowjoule.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from lowjoule.store import Store
     from lowjoule.tuning.driver import Progress, SearchFactory
     from lowjoule.tuning.result import TuneResult
 
@@ -40,6 +42,9 @@ SEARCHES = ("linear", "exhaustive", "random", "just-in-time")
 @click.option(
     "--draws", type=click.IntRange(1), default=None, help="Draws of the random search (default 14)."
 )
+@click.option(
+    "--store", metavar="PLACE", help="Keep every trial in this store: a path or a database URL."
+)
 @json_option
 def tune(
     device: DeviceChoice,
@@ -50,6 +55,7 @@ def tune(
     window: str,
     search_name: str,
     draws: int | None,
+    store: str | None,
     as_json: bool,
 ) -> None:
     """Find the setting of least energy (or another objective) of a workload on a device.
@@ -58,11 +64,16 @@ def tune(
     of the search. The device is left as it was found.
     """
     from lowjoule.cli.console import emit_json, show_progress
+    from lowjoule.errors import InvalidValueError
     from lowjoule.objectives import parse_constraint
     from lowjoule.quantities import Unit, parse
     from lowjoule.tuning.driver import Driver
     from lowjoule.workloads.work import parse_work
 
+    if store is not None and device.noise:
+        raise InvalidValueError(
+            "draws with --noise are not measurements", cure="leave out --store or --noise"
+        )
     opened, workload = device.open()
     driver = Driver(
         opened,
@@ -75,11 +86,38 @@ def tune(
         window_s=parse(window, Unit.SECOND),
         on_trial=_reporter(show_progress),
     )
-    result = driver.run()
-    if as_json:
-        emit_json(result.to_dict())
-    else:
-        _print(result)
+    with _store(store) as kept:
+        result = driver.run()
+        if as_json:
+            emit_json(result.to_dict())
+        else:
+            _print(result)
+        if kept is not None:
+            show_progress(_keep(result, kept, device.seed))
+
+
+def _store(place: str | None) -> AbstractContextManager[Store | None]:
+    """Open the store before anything is searched: what cannot be kept is known at once."""
+    if place is None:
+        return nullcontext()
+    from lowjoule.store import Store
+
+    return Store.open(place)
+
+
+def _keep(result: TuneResult, store: Store, seed: int) -> str:
+    """Put every trial into `store` and return a line that says so."""
+    from lowjoule.clock import WallClock
+    from lowjoule.store import records_of_trials
+
+    records = records_of_trials(
+        result.trials,
+        result.identity,
+        result.workload,
+        when_unix_s=WallClock().unix_s(),
+        provenance={"command": "tune", "objective": result.objective, "seed": seed},
+    )
+    return f"{store.add(records)} trials are kept in {store.name}"
 
 
 def search_factory(name: str, draws: int | None, seed: int) -> SearchFactory:
