@@ -168,6 +168,7 @@ def test_bad_stores_are_named(path: Path, capsys: Capture) -> None:
         (["frontier", "--device", "smi:a100", "--workload", "gemm"], "sim"),
         (["frontier", "--device", "a100", "--workload", "gemm"], "sim:a100"),
         (["frontier", "--device", "sim:a100", "--workload", "gem"], "gemm"),
+        (["frontier", "--device", "sim:a100"], "resnet50"),
         (["study", "--device", "sim:a100", "--workload", "gemm", "--knobs", "clock"], "sm_clock"),
         (["tune", "--device", "sim:a100", "--workload", "gemm", "--noise", "1%"], "--noise"),
     ],
@@ -176,6 +177,11 @@ def test_unknown_names_are_answered_with_the_nearest(
     arguments: list[str], about: str, capsys: Capture
 ) -> None:
     assert about in refused(capsys, *arguments)
+
+
+def test_no_command_at_all_shows_the_help(capsys: Capture) -> None:
+    assert main([]) == 2
+    assert "\nCommands:\n" in capsys.readouterr().err
 
 
 def test_every_command_has_help(capsys: Capture) -> None:

@@ -112,6 +112,8 @@ def test_a_table_for_people(table: str) -> None:
         (("--job", "many"), "epochs"),
         (("--job", "5 tokens"), "epoch"),
         (("--window", "long"), "6h"),
+        (("--window", "0s"), "positive window"),
+        (("--draws", "5"), "random"),
         (("--noise", "lots"), "5%"),
         (("--default", "batch_size=48"), "64"),
         (("--constraint", "power<=1W"), "closest"),

@@ -111,6 +111,9 @@ def _guarded(arguments: list[str]) -> int:
             cli.invoke(context)
     except click.exceptions.Exit as ending:
         return ending.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return USAGE
     except click.ClickException as error:
         return _say(_usage(error), USAGE)
     except LowjouleError as error:
@@ -133,8 +136,6 @@ def _usage(error: click.ClickException) -> str:
     text = error.format_message().rstrip(".")
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "lowjoule"
-    if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        return error.format_message()
     if text.endswith("?") or ";" in text:
         return text
     return f"{text}; see {path} --help"

@@ -64,16 +64,12 @@ def tune(
     of the search. The device is left as it was found.
     """
     from lowjoule.cli.console import emit_json, show_progress
-    from lowjoule.errors import InvalidValueError
     from lowjoule.objectives import parse_constraint
     from lowjoule.quantities import Unit, parse
     from lowjoule.tuning.driver import Driver
     from lowjoule.workloads.work import parse_work
 
-    if store is not None and device.noise:
-        raise InvalidValueError(
-            "draws with --noise are not measurements", cure="leave out --store or --noise"
-        )
+    _refuse_what_does_not_go_together(device, search_name, draws, store)
     opened, workload = device.open()
     driver = Driver(
         opened,
@@ -94,6 +90,22 @@ def tune(
             _print(result)
         if kept is not None:
             show_progress(_keep(result, kept, device.seed))
+
+
+def _refuse_what_does_not_go_together(
+    device: DeviceChoice, search_name: str, draws: int | None, store: str | None
+) -> None:
+    from lowjoule.errors import InvalidValueError
+
+    if store is not None and device.noise:
+        raise InvalidValueError(
+            "draws with --noise are not measurements", cure="leave out --store or --noise"
+        )
+    if draws is not None and search_name != "random":
+        raise InvalidValueError(
+            f"--draws does not concern the {search_name} search",
+            cure="leave it out, or choose --search random",
+        )
 
 
 def _store(place: str | None) -> AbstractContextManager[Store | None]:

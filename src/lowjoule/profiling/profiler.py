@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 from lowjoule.control import Claim
 from lowjoule.devices.interface import WorkDevice
-from lowjoule.errors import DeviceError, NotMeasuredError, OutOfMemoryError, UnsupportedError
+from lowjoule.errors import (
+    DeviceError,
+    InvalidValueError,
+    NotMeasuredError,
+    OutOfMemoryError,
+    UnsupportedError,
+)
 from lowjoule.knobs import BATCH_SIZE, Applied, Setting
 from lowjoule.metering import Edge, Measurement, Meter
 from lowjoule.source import Source
@@ -67,6 +73,11 @@ class Profiler:
         window_s: float = 10.0,
         warmup_s: float = 2.0,
     ) -> None:
+        if not (window_s > 0 and warmup_s >= 0):
+            raise InvalidValueError(
+                f"a window of {window_s:g} s after {warmup_s:g} s of warm-up",
+                cure="use a positive window, like 10s",
+            )
         self._claim = claim
         self._device = device
         self._workload = workload

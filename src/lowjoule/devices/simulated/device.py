@@ -17,7 +17,7 @@ from lowjoule.devices.simulated.demand import load_of, memory_bytes, supported_p
 from lowjoule.devices.simulated.spaces import check_wanted, device_space, work_space
 from lowjoule.devices.simulated.state import ControlState, state_folder
 from lowjoule.devices.simulated.survey import survey
-from lowjoule.errors import OutOfMemoryError, UnknownNameError
+from lowjoule.errors import InvalidValueError, OutOfMemoryError
 from lowjoule.knobs import (
     BATCH_SIZE,
     MEMORY_CLOCK,
@@ -137,7 +137,10 @@ class SimulatedDevice:
     def workload(self, name: str | None = None) -> Workload:
         """Return the workload called `name`, or that "module:function" builds."""
         if name is None:
-            raise UnknownNameError.among("workload", "(none named)", self.workload_names())
+            raise InvalidValueError(
+                f"no workload is named for {self.model.title}",
+                cure=f"choose one with --workload: {', '.join(self.workload_names())}",
+            )
         return workloads.load(name)
 
     def workload_space(self, workload: Workload) -> Space:
