@@ -25,7 +25,7 @@ from lowjoule.objectives import (
     parse_constraint,
     parse_objective,
 )
-from lowjoule.profile import Profile, barrier
+from lowjoule.profile import Choice, Profile, barrier
 from lowjoule.profile.profile import Floats
 from lowjoule.source import Source
 from lowjoule.workloads import Work, WorkUnit
@@ -227,3 +227,28 @@ def test_a_zeus_cost_takes_the_devices_largest_limit() -> None:
     assert parse_objective("zeus:0.7", max_power_w=300.0) == parse_objective("zeus:0.7@300W")
     assert parse_objective("zeus", max_power_w=300.0) == parse_objective("zeus:0.5@300W")
     assert parse_objective("zeus:0.7@250W", max_power_w=300.0) == parse_objective("zeus:0.7@250W")
+
+
+def test_more_windows_make_a_choice_surer() -> None:
+    def torn(windows: float) -> Choice:
+        profile = Profile(
+            work=Work(1.0, WorkUnit.STEP),
+            time_s=[1.0, 2.0],
+            energy_j=[100.0, 99.0],
+            settings={"clock": np.array([2.0, 1.0])},
+            time_sd_s=0.0,
+            energy_sd_j=2.0,
+            windows=windows,
+        )
+        assert profile.total_sd_j(0) == pytest.approx(2.0 / np.sqrt(windows))
+        twice = profile.then(profile)
+        assert twice.total_sd_j(0) == pytest.approx(2.0 * np.sqrt(2.0 / windows))
+        return profile.frontier().choose(Energy())
+
+    once, often = torn(1), torn(16)
+    assert once.uncertainty == pytest.approx(2.0, rel=1e-3)
+    assert often.uncertainty == pytest.approx(0.5, rel=1e-3)
+    assert once.confidence is not None
+    assert often.confidence is not None
+    assert once.confidence < 0.7
+    assert often.confidence > 0.9

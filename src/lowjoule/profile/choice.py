@@ -15,6 +15,7 @@ from lowjoule.profile.plan import Plan
 from lowjoule.profile.point import Point
 from lowjoule.profile.profile import Floats, Profile
 from lowjoule.profile.pruning import Indices
+from lowjoule.profile.spread import energy_error_j, time_error_s
 from lowjoule.quantities import Unit, show
 
 _STEP = 1e-5
@@ -118,15 +119,16 @@ def _values(
 
 def _spread(profile: Profile, objective: Objective, rows: Indices) -> Floats | None:
     """Return the standard deviation of each row's value to first order in both figures' spread."""
-    if profile.time_sd_s is None or profile.energy_sd_j is None:
+    time_s, spread_j = time_error_s(profile), energy_error_j(profile)
+    if time_s is None or spread_j is None:
         return None
     here = _values(profile, objective, rows)
     by_time = (_values(profile, objective, rows, time=1.0 + _STEP) - here) / _STEP
     by_energy = (_values(profile, objective, rows, energy=1.0 + _STEP) - here) / _STEP
     energy_j = np.where(profile.energy_j[rows] > 0, profile.energy_j[rows], np.inf)
     return np.hypot(
-        by_time * profile.time_sd_s[rows] / profile.time_s[rows],
-        by_energy * profile.energy_sd_j[rows] / energy_j,
+        by_time * time_s[rows] / profile.time_s[rows],
+        by_energy * spread_j[rows] / energy_j,
     )
 
 

@@ -19,6 +19,7 @@ from lowjoule.profile.plan import Order
 from lowjoule.profile.profile import OPTIONAL, Floats, Profile
 from lowjoule.profile.provenance import joined, weakest
 from lowjoule.profile.pruning import Indices, pareto
+from lowjoule.profile.spread import energy_error_j, time_error_s
 
 MOST_PAIRS = 20_000_000
 _CHUNK = 1_000_000
@@ -71,8 +72,8 @@ def then(
             wait_power_w=_of(second.wait_power_w, right),
             peak_power_w=_both(first.peak_power_w, second.peak_power_w, left, right, np.maximum),
             memory_bytes=_both(first.memory_bytes, second.memory_bytes, left, right, np.maximum),
-            time_sd_s=_both(first.time_sd_s, second.time_sd_s, left, right, np.hypot),
-            energy_sd_j=_both(first.energy_sd_j, second.energy_sd_j, left, right, np.hypot),
+            time_sd_s=_both(time_error_s(first), time_error_s(second), left, right, np.hypot),
+            energy_sd_j=_both(energy_error_j(first), energy_error_j(second), left, right, np.hypot),
             source=weakest((first.source, second.source)),
             gain_sd=max(first.gain_sd, second.gain_sd),
             reference=reference,
@@ -136,7 +137,7 @@ def _parallel(first: Profile, second: Profile, tied: Collection[str], *, pruned:
             settings={name: first.settings[name][left] for name in tied},
             wait_power_w=power_w[0] + power_w[1],
             peak_power_w=_both(first.peak_power_w, second.peak_power_w, left, right, np.add),
-            time_sd_s=_both(first.time_sd_s, second.time_sd_s, left, right, np.maximum),
+            time_sd_s=_both(time_error_s(first), time_error_s(second), left, right, np.maximum),
             energy_sd_j=_sd_with_waiting(
                 first, second, left, right, np.where(own_s[0] < own_s[1], *power_w)
             ),
@@ -290,8 +291,8 @@ def _sd_with_waiting(
     first: Profile, second: Profile, left: Indices, right: Indices, waiting_w: Floats
 ) -> Floats | None:
     """Return the energy's spread at a barrier: both sides' own, and that of the time waited."""
-    energy_j = _both(first.energy_sd_j, second.energy_sd_j, left, right, np.hypot)
-    time_s = _both(first.time_sd_s, second.time_sd_s, left, right, np.hypot)
+    energy_j = _both(energy_error_j(first), energy_error_j(second), left, right, np.hypot)
+    time_s = _both(time_error_s(first), time_error_s(second), left, right, np.hypot)
     return (
         energy_j if energy_j is None or time_s is None else np.hypot(energy_j, waiting_w * time_s)
     )

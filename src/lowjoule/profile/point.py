@@ -11,8 +11,9 @@ from lowjoule.knobs import Setting
 class Point:
     """One setting's time and energy of a profile's work; what was not measured is None.
 
-    `time_sd_s` and `energy_sd_j` are standard deviations of the figures themselves (of means,
-    where several windows were pooled), without the board's calibration gain.
+    Time and energy are means over `windows` windows; `time_sd_s` and `energy_sd_j` are the standard
+    deviations of a single one, so that the means' are smaller by the root of their number. The
+    board's calibration gain is not in them.
     """
 
     setting: Setting

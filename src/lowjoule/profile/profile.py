@@ -16,6 +16,7 @@ from lowjoule.profile.plan import Leaf, Plan
 from lowjoule.profile.point import Point
 from lowjoule.profile.provenance import Sources
 from lowjoule.profile.reference import Reference
+from lowjoule.profile.spread import energy_error_j
 from lowjoule.source import Source
 from lowjoule.workloads import Work
 
@@ -188,9 +189,10 @@ class Profile:
 
     def total_sd_j(self, row: int) -> float | None:
         """Return the standard deviation of a row's energy as a total: spread and gain together."""
-        if self.energy_sd_j is None:
+        error_j = energy_error_j(self)
+        if error_j is None:
             return None
-        return float(np.hypot(self.energy_sd_j[row], self.gain_sd * self.energy_j[row]))
+        return float(np.hypot(error_j[row], self.gain_sd * self.energy_j[row]))
 
     def outcome(self) -> Outcome:
         """Return the columns that constraints look at."""
