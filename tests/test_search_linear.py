@@ -233,6 +233,16 @@ def test_starts_where_it_is_told_and_asks_for_the_default_only_when_needed() -> 
     assert relative.ask() == grid().default
 
 
+def test_a_start_is_tried_although_the_default_was_told_first() -> None:
+    start = Setting({"power_limit": 150.0, "batch_size": 128})
+    task = problem(grid(), EDS(), start=start)
+    search = LinearSearch(task)
+    search.tell(told(task.default, training(task.default)))
+    assert search.ask() == start
+    search.tell(told(start, training(start)))
+    assert search.ask() not in (start, task.default)
+
+
 def test_takes_tells_in_any_order_and_of_settings_never_asked() -> None:
     space = grid()
     observations = [told(one, training(one)) for one in space.settings[::5]]

@@ -124,7 +124,7 @@ class LinearSearch:
     def _first(self, anything_runs: bool) -> Setting | None:
         """Return the start, the default where it is needed, else a way out of failures."""
         start, default = self._problem.start or self._problem.default, self._problem.default
-        wanted = [start] if not anything_runs else []
+        wanted = [start] if self._problem.start is not None or not anything_runs else []
         if not anything_runs or needs_baseline(self._problem):
             wanted.append(default)
         for setting in wanted:
