@@ -37,10 +37,13 @@ def survey(model: GpuModel, workload: Workload, space: Space) -> Profile:
     """
     columns = _columns(_thinned(space), workload, model)
     time_s, power_w = evaluate(model, workload, columns)
+    known = None not in (workload.memory_fixed_bytes, workload.memory_per_sample_bytes)
     return Profile(
         work=Work(1.0, workload.unit),
         time_s=time_s,
         energy_j=time_s * power_w,
+        peak_power_w=power_w,
+        memory_bytes=_memory(columns, workload, model) if known else None,
         settings=columns,
         default=space.default,
         source=Source.SIMULATED,
@@ -94,13 +97,18 @@ def _columns(space: Space, workload: Workload, model: GpuModel) -> Columns:
     good = np.ones(len(columns[POWER_LIMIT]), dtype=np.bool_)
     for rule in space.rules:
         good &= rule.allows(columns)
+    good &= _memory(columns, workload, model) <= model.memory_bytes
+    return {name: column[good] for name, column in columns.items()}
+
+
+def _memory(columns: Columns, workload: Workload, model: GpuModel) -> NDArray[np.float64]:
+    """Return the device memory that each setting needs."""
     batch = columns[BATCH_SIZE]
     own = np.full(len(batch), supported_precisions(model, workload)[0])
     needed = memory_bytes(
         workload, batch, columns.get(MICRO_BATCH, batch), columns.get(PRECISION, own)
     )
-    good &= needed <= model.memory_bytes
-    return {name: column[good] for name, column in columns.items()}
+    return np.broadcast_to(needed, len(batch))
 
 
 def _thinned(space: Space) -> Space:
