@@ -207,6 +207,24 @@ def test_the_steady_run_is_what_the_survey_says(tmp_path: Path) -> None:
     assert energy_j / 1e5 == pytest.approx(profile.energy_j[row], rel=0.06)
 
 
+@pytest.mark.parametrize("limit_w", [400.0, 250.0])
+def test_looking_in_between_changes_nothing(tmp_path: Path, limit_w: float) -> None:
+    seen = []
+    for looks in (0, 7, 100):
+        device = opened(tmp_path / str(looks))
+        device.apply(Setting({POWER_LIMIT: limit_w}))
+        work = device.submit(RESNET, images(6e4), Setting())
+        for _ in range(looks):
+            device.clock.sleep(0.0937)
+            device.read()
+        work.wait()
+        end_s = device.clock.now_s()
+        device.clock.sleep(3.0)  # past the counter's tick
+        seen.append((end_s, device._board.energy_j, device._board.temperature_c))
+    assert seen[1] == pytest.approx(seen[0], rel=1e-7)
+    assert seen[2] == pytest.approx(seen[0], rel=1e-7)
+
+
 def test_work_waits_its_turn(tmp_path: Path) -> None:
     device = opened(tmp_path)
     first = device.submit(RESNET, images(2560), Setting())

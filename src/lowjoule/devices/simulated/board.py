@@ -67,6 +67,16 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
+class _Decision:
+    """What the governor settled on, for which job and under which controls, and until when."""
+
+    state: State
+    job: Job | None
+    controls: Controls
+    end_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class _Piece:
     """A stretch of constant power."""
 
@@ -79,7 +89,8 @@ class Board:
     """Integrates power, heat and progress over time, in pieces of constant power.
 
     While the temperature moves a piece is at most a sixteenth of the thermal time constant;
-    after that the rest of the work is one piece, so that an hour costs what a minute does.
+    after that the rest of the work is one piece, so that an hour costs what a minute does. What
+    was decided for a piece holds to its end, so that looking in between changes nothing.
     """
 
     def __init__(self, model: GpuModel, controls: Controls, now_s: float, phase: float) -> None:
@@ -97,6 +108,7 @@ class Board:
         idle_w = self._idle_w(self.temperature_c)
         self.energy_j = idle_w * _PAST_S
         self._past = deque([_Piece(now_s - _PAST_S, 0.0, idle_w)])
+        self._decision: _Decision | None = None
 
     def change(self, controls: Controls, at_s: float) -> None:
         """Let `controls` come into force at `at_s`, in place of what was to come after that."""
@@ -125,6 +137,8 @@ class Board:
         ahead.jobs = deque(replace(one) for one in self.jobs)
         ahead._events = deque(self._events)
         ahead._past = deque(self._past)
+        if self._decision is not None and self._decision.job is self.jobs[0]:
+            ahead._decision = replace(self._decision, job=ahead.jobs[0])
         after = len(self.jobs) - place - 1
         while len(ahead.jobs) > after:
             while ahead._events and ahead._events[0][0] <= ahead.now_s + _EPSILON_S:
@@ -134,6 +148,33 @@ class Board:
 
     def state(self) -> State:
         """Return what the board does now."""
+        return self._decided().state
+
+    def _decided(self) -> _Decision:
+        """Return the decision in force, made anew where its time, job or controls are over."""
+        job = self.jobs[0] if self.jobs else None
+        last = self._decision
+        if (
+            last is None
+            or last.job is not job
+            or last.controls != self.controls
+            or last.end_s <= self.now_s + _EPSILON_S
+        ):
+            state = self._governed()
+            moving = abs(self._final_c(state) - self.temperature_c) > _SETTLED_C
+            part_s = self.model.chip.time_constant_s / _PARTS
+            last = _Decision(
+                state, job, self.controls, self.now_s + (part_s if moving else math.inf)
+            )
+            self._decision = last
+        return last
+
+    def _final_c(self, state: State) -> float:
+        chip = self.model.chip
+        return chip.ambient_c + chip.resistance_c_per_w * state.power_w
+
+    def _governed(self) -> State:
+        """Return what the governor settles on at the present temperature."""
         leak_w = float(leakage_w(self.model.chip, self.temperature_c))
         if not self.jobs:
             idle_w = self._idle_w(self.temperature_c)
@@ -175,12 +216,9 @@ class Board:
 
     def _piece(self, most_s: float) -> None:
         """Let one piece of constant power pass, `most_s` long or shorter."""
-        chip = self.model.chip
-        state = self.state()
-        final_c = chip.ambient_c + chip.resistance_c_per_w * state.power_w
-        length_s = most_s
-        if abs(final_c - self.temperature_c) > _SETTLED_C:
-            length_s = min(length_s, chip.time_constant_s / _PARTS)
+        decision = self._decided()
+        state, final_c = decision.state, self._final_c(decision.state)
+        length_s = min(most_s, decision.end_s - self.now_s)
         if self.jobs:
             job = self.jobs[0]
             length_s = min(length_s, job.steps * state.step_time_s)
@@ -190,7 +228,7 @@ class Board:
         self._past.append(_Piece(self.now_s, self.energy_j, state.power_w))
         self.energy_j += state.power_w * length_s
         self.now_s += length_s
-        decay = math.exp(-length_s / chip.time_constant_s)
+        decay = math.exp(-length_s / self.model.chip.time_constant_s)
         self.temperature_c = final_c + (self.temperature_c - final_c) * decay
         while len(self._past) > 1 and self._past[1].start_s < self.now_s - _PAST_S:
             self._past.popleft()
