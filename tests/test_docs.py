@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -29,9 +31,9 @@ def examples(path: Path) -> list[str]:
     ]
 
 
-def shown_table(path: Path) -> str | None:
-    found = re.search(r'```text title="runs.csv"\n(.*?)```', path.read_text("utf-8"), re.DOTALL)
-    return found[1] if found else None
+def shown_tables(path: Path) -> dict[str, str]:
+    text = path.read_text("utf-8")
+    return dict(re.findall(r'```text title="(\w+\.csv)"\n(.*?)```', text, re.DOTALL))
 
 
 @pytest.mark.parametrize("path", [p for p in PAGES if examples(p)], ids=lambda p: p.stem)
@@ -39,9 +41,8 @@ def test_shell_examples_run(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    table = shown_table(path)
-    if table is not None:
-        Path("runs.csv").write_text(table, encoding="utf-8")
+    for name, table in shown_tables(path).items():
+        Path(name).write_text(table, encoding="utf-8")
     for example in examples(path):
         assert main(shlex.split(example)[1:]) == 0, (example, capsys.readouterr().err)
 
@@ -51,6 +52,42 @@ def test_links_and_pictures_exist(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text("utf-8")):
         if "://" not in target:
             assert (path.parent / target).exists(), target
+
+
+def test_every_public_name_is_listed() -> None:
+    import lowjoule
+
+    page = (ROOT / "docs" / "reference" / "lowjoule.md").read_text("utf-8")
+    assert [n for n in lowjoule.__all__ if f"`{n}`" not in page and n != "__version__"] == []
+
+
+def test_every_result_has_a_page_of_its_newest_run() -> None:
+    newest = {one.stem[11:]: one.name for one in sorted((ROOT / "benchmarks/results").glob("*.md"))}
+    shown = "".join(one.read_text("utf-8") for one in (ROOT / "docs" / "results").glob("*.md"))
+    assert [name for name in newest.values() if f"benchmarks/results/{name}" not in shown] == []
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text("utf-8")
+    names = [str(page.relative_to(ROOT / "docs")) for page in PAGES]
+    assert [name for name in names if f": {name}\n" not in navigation] == []
+
+
+def test_the_pictures_are_those_that_the_script_draws(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = runpy.run_path(str(ROOT / "docs" / "pictures" / "draw.py"))
+    monkeypatch.setitem(script["main"].__globals__, "HERE", tmp_path)
+    script["main"]()
+    drawn = {one.name: shape(one) for one in tmp_path.glob("*.svg")}
+    assert drawn == {one.name: shape(one) for one in (ROOT / "docs" / "pictures").glob("*.svg")}
+
+
+def shape(path: Path) -> tuple[list[str], list[str]]:
+    """The words of a picture and how many marks it has: another machine may round otherwise."""
+    tags = [one.tag for one in ElementTree.parse(path).iter()]
+    words = re.findall(r"<(?:title|desc)[^>]*>([^<]+)<", path.read_text("utf-8"))
+    return words, sorted(tags)
 
 
 def test_results_that_are_named_exist() -> None:
@@ -84,7 +121,8 @@ def test_every_json_field_of_tune_is_documented(capsys: pytest.CaptureFixture[st
 
 
 def test_python_examples_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for path in (ROOT / "README.md", ROOT / "docs" / "quick-start.md"):
+    for path in (ROOT / "README.md", *PAGES):
         for block in re.findall(r"```python\n(.*?)```", path.read_text("utf-8"), re.DOTALL):
-            exec(compile(block, path.name, "exec"), {})
+            code = compile(block, path.name, "exec", dont_inherit=True)
+            exec(code, {"__name__": path.stem})
     assert "Setting(" in capsys.readouterr().out
