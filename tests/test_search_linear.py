@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowjoule.errors import InfeasibleError, InvalidValueError
-from lowjoule.knobs import AtMost, Scope, Setting, Space
+from lowjoule.knobs import AtMost, Scope, Setting, Space, show_setting
 from lowjoule.objectives import Deadline, Objective, PeakPower, Slowdown, Throughput
 from lowjoule.tuning.linear import LinearSearch
 from lowjoule.tuning.search import Observation
@@ -352,7 +352,7 @@ def test_names_the_closest_when_nothing_is_feasible() -> None:
     closest = min(played.asked, key=lambda one: training(one)[0])
     with pytest.raises(InfeasibleError) as caught:
         search.recommend()
-    assert str(dict(closest)) in caught.value.cure
+    assert show_setting(closest, grid()) in caught.value.cure
 
 
 def test_constrains_optional_columns() -> None:

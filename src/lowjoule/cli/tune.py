@@ -29,7 +29,9 @@ SEARCHES = ("linear", "exhaustive", "random", "just-in-time")
 @device_options
 @objective_options
 @knobs_option
-@click.option("--job", metavar="AMOUNT", help="Work of the whole job, like '90 epochs'.")
+@click.option(
+    "--job", metavar="AMOUNT", help="Work of the whole job, like '90 epochs' or '1.5M samples'."
+)
 @click.option("--window", default="10s", show_default=True, help="Length of a measured window.")
 @click.option(
     "--search",

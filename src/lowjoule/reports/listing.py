@@ -40,9 +40,9 @@ class Listing:
         )
         widest = [self._widest(place) for place in range(len(self.columns))]
         fits = sum(min(one, _ONE_LINE) + _GAP for one in widest) <= width
-        for name, cells in zip(self.columns, widest, strict=True):
+        for place, (name, cells) in enumerate(zip(self.columns, widest, strict=True)):
             table.add_column(
-                Text(_heading(name)),
+                Text(self._heading(place)),
                 justify="right" if name in self.numbers else "left",
                 no_wrap=fits and cells <= _ONE_LINE,
                 overflow="fold",
@@ -52,13 +52,16 @@ class Listing:
         return table
 
     def _widest(self, place: int) -> int:
-        texts = [*_heading(self.columns[place]).split("\n"), *(row[place] for row in self.rows)]
-        return max(len(text) for text in texts)
+        return max(len(text) for text in [*self._heading(place).split("\n"), *self._cells(place)])
 
+    def _cells(self, place: int) -> list[str]:
+        return [row[place] for row in self.rows]
 
-def _heading(name: str) -> str:
-    """Return a heading on several lines, which keeps its column narrow."""
-    return name.replace(" ", "\n")
+    def _heading(self, place: int) -> str:
+        """Return a heading, on several lines where that keeps its column narrow."""
+        name = self.columns[place]
+        fits = len(name) <= max((len(text) for text in self._cells(place)), default=0)
+        return name if fits else name.replace(" ", "\n")
 
 
 def spread(count: int, most: int, kept: tuple[int, ...] = ()) -> list[int]:

@@ -103,7 +103,8 @@ class Driver:
         trial = profiler.measure(self.space.default)
         if trial.failure is not None:
             raise DeviceError(
-                f"{self.workload.name} does not run at the default {dict(trial.asked)} on "
+                f"{self.workload.name} does not run at the default "
+                f"{show_setting(trial.asked, self.space)} on "
                 f"{self.device.identity.model}: {trial.failure}",
                 cure="choose another default or workload",
             )

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lowjoule.errors import InfeasibleError, InvalidValueError, UnknownNameError
-from lowjoule.knobs import Scope, Setting, Space
+from lowjoule.knobs import Scope, Setting, Space, show_setting
 from lowjoule.objectives.objective import Floats, Outcome
+from lowjoule.quantities import Unit, show
 from lowjoule.tuning.search import Observation, Problem
 
 COLUMNS = ("time_s", "energy_j", "peak_power_w", "memory_bytes", "latency_s")
@@ -139,8 +140,9 @@ class Ledger:
         text = ", ".join(one.text for one in self.problem.constraints)
         return InfeasibleError(
             f"none of the {len(entries)} settings tried meets {text}",
-            cure=f"the closest is {dict(entries[closest].setting)}, "
-            f"{100.0 * float(excess[closest]):.2g} % beyond the bound",
+            cure=f"the closest is {show_setting(entries[closest].setting, self.problem.space)}, "
+            f"{show(float(excess[closest]), Unit.RATIO)} beyond the bound: relax it, or turn more "
+            "knobs",
         )
 
 
