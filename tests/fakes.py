@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from lowjoule.clock import VirtualClock
-from lowjoule.devices.interface import Identity, Reading
+from lowjoule.devices.interface import Identity, Reading, Told
 from lowjoule.errors import DeviceError, OutOfMemoryError
 from lowjoule.knobs import (
     BATCH_SIZE,
@@ -147,6 +147,7 @@ class FakeExecution:
     device: FakeDevice
     setting: Setting
     quantity: float
+    told: Told = field(default_factory=Told)
 
     def wait(self) -> None:
         self.device.run(self.setting, self.quantity)

@@ -128,6 +128,38 @@ def test_bad_input_is_one_sentence_with_the_cure(
     assert said in seen.err.strip().splitlines()[-1]
 
 
+@pytest.mark.parametrize(
+    ("constraint", "limit"),
+    [
+        ("peak_power<=240W", 200),
+        ("peak_power<=150W", 100),
+        ("p99<=55ms", 300),
+        ("p99<=75ms", 200),
+        ("memory<=20GB", 100),
+    ],
+)
+def test_what_a_table_knows_beside_time_and_energy_bounds_a_search(
+    tmp_path: Path, constraint: str, limit: int
+) -> None:
+    path = tmp_path / "serve.csv"
+    path.write_text(
+        "workload,unit,power_limit_w,time_s,energy_j,peak_power_w,latency_ms,memory_gb\n"
+        "serve,request,100,1.3,120,110,90,10\n"
+        "serve,request,200,1.0,150,230,70,10\n"
+        "serve,request,300,0.9,240,330,50,10\n"
+    )
+    goal = "time" if constraint.startswith("peak") else "energy"
+    found = tuned("--device", f"replay:{path}", "--objective", goal, "--constraint", constraint)
+    assert found["chosen"]["setting"]["power_limit"] == limit
+
+
+def test_memory_bounds_a_search_on_a_simulated_gpu() -> None:
+    options = ("--device", "sim:a100", "--workload", "resnet50", "--knobs", "micro_batch")
+    assert tuned(*options, "--objective", "time")["chosen"]["setting"]["micro_batch"] == 256
+    found = tuned(*options, "--objective", "time", "--constraint", "memory<=14GB")
+    assert found["chosen"]["setting"]["micro_batch"] < 256
+
+
 def test_trials_are_kept_in_a_store(table: str, tmp_path: Path) -> None:
     from lowjoule.source import Source
     from lowjoule.store import Store

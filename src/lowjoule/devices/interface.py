@@ -83,8 +83,22 @@ class Device(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a device that runs work knows of it beside time and energy; None is "not known"."""
+
+    peak_power_w: float | None = None
+    memory_bytes: float | None = None
+    latency_s: float | None = None
+
+
 class Execution(Protocol):
     """Work under way on a device that runs work itself."""
+
+    @property
+    def told(self) -> Told:
+        """What the device knows of this work beside what its sensors say."""
+        ...
 
     def wait(self) -> None:
         """Return when the device is done; virtual time moves, real time passes."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lowjoule.control import Claim
-from lowjoule.devices.interface import WorkDevice
+from lowjoule.devices.interface import Told, WorkDevice
 from lowjoule.errors import (
     DeviceError,
     InvalidValueError,
@@ -28,7 +28,7 @@ class Trial:
 
     `measurement` covers `work`; None with the reason in `failure`. `warmup_work` was done on the
     way in `overhead_s` and `overhead_j`: it counts for the job, and its time and energy count
-    for the price of the search.
+    for the price of the search. `told` is what the device knows of the work beside.
     """
 
     asked: Setting
@@ -38,6 +38,7 @@ class Trial:
     warmup_work: float = 0.0
     overhead_s: float = 0.0
     overhead_j: float = 0.0
+    told: Told = field(default_factory=Told)
     failure: str | None = None
 
     @property
@@ -106,7 +107,8 @@ class Profiler:
                 work = Work(1.0, self._workload.unit)
             overhead = self._spent(begin)
             begin = self._meter.edge()
-            self._device.submit(self._workload, work, rest).wait()
+            execution = self._device.submit(self._workload, work, rest)
+            execution.wait()
             measured = self._meter.since(begin)
         except (OutOfMemoryError, NotMeasuredError, UnsupportedError) as error:
             spent = self._spent(begin)
@@ -127,6 +129,7 @@ class Profiler:
             warmup_work=warmup_work,
             overhead_s=overhead[0],
             overhead_j=overhead[1],
+            told=execution.told,
         )
 
     def _settle(self, applied: Applied) -> None:

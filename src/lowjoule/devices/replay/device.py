@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lowjoule.clock import Clock, VirtualClock, WallClock
-from lowjoule.devices.interface import Identity, Reading
+from lowjoule.devices.interface import Identity, Reading, Told
 from lowjoule.devices.registry import OpenOptions
 from lowjoule.devices.replay.defaults import DEVICE_KNOBS, WORKLOAD_KNOBS, default_setting
 from lowjoule.devices.replay.table import Table, Task
@@ -201,7 +201,12 @@ class ReplayDevice:
         self._segments.append(
             _Segment(start_s, end_s, point.energy_j * quantity * float(energy_factor))
         )
-        return ReplayExecution(self.clock, end_s)
+        told = Told(
+            peak_power_w=point.peak_power_w,
+            memory_bytes=point.memory_bytes,
+            latency_s=point.latency_s,
+        )
+        return ReplayExecution(self.clock, end_s, told)
 
     def _default(self, task: Task) -> Setting:
         if task.name not in self._defaults:
@@ -245,9 +250,10 @@ class ReplayDevice:
 class ReplayExecution:
     """Work under way on a replayed table."""
 
-    def __init__(self, clock: Clock, end_s: float) -> None:
+    def __init__(self, clock: Clock, end_s: float, told: Told) -> None:
         self._clock = clock
         self._end_s = end_s
+        self.told = told
 
     def wait(self) -> None:
         """Return when the work is done; a second call returns at once."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from lowjoule.clock import Clock, VirtualClock, WallClock
-from lowjoule.devices.interface import Identity, Reading
+from lowjoule.devices.interface import Identity, Reading, Told
 from lowjoule.devices.registry import OpenOptions
 from lowjoule.devices.simulated.board import Board, Controls, Job
 from lowjoule.devices.simulated.catalogue import GpuModel
@@ -180,7 +180,12 @@ class SimulatedDevice:
             factors = np.exp(_SPREAD * random.standard_normal(2))
             job = Job(load, work.quantity / batch, float(factors[0]), float(factors[1]))
             self._board.jobs.append(job)
-        return SimulatedExecution(self, job)
+        return SimulatedExecution(self, job, self._told(workload, batch, micro, precision))
+
+    def _told(self, workload: Workload, batch: float, micro: float, precision: str) -> Told:
+        if None in (workload.memory_fixed_bytes, workload.memory_per_sample_bytes):
+            return Told()
+        return Told(memory_bytes=float(memory_bytes(workload, batch, micro, precision)))
 
     def survey(self, workload: Workload) -> Profile:
         """Return the warm steady state at every setting, without spread and without running it.
@@ -241,9 +246,10 @@ class SimulatedDevice:
 class SimulatedExecution:
     """Work under way on a simulated device."""
 
-    def __init__(self, device: SimulatedDevice, job: Job) -> None:
+    def __init__(self, device: SimulatedDevice, job: Job, told: Told) -> None:
         self._device = device
         self._job = job
+        self.told = told
 
     def wait(self) -> None:
         """Return when the work is done; at once where it already is."""
