@@ -49,6 +49,19 @@ def test_a_broken_pipe_is_quiet(tmp_path: Path) -> None:
     process.stderr.close()
 
 
+@pytest.mark.parametrize("arguments", [("workloads",), (*TUNE[:1], "--help"), TUNE])
+def test_whoever_stops_reading_gets_the_code_for_it(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    process = start(tmp_path, *arguments)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert "Traceback" not in process.stderr.read()
+    assert process.wait(timeout=60) == 141
+    process.stderr.close()
+
+
 def test_no_colours_where_nobody_looks(tmp_path: Path) -> None:
     out, _ = start(tmp_path, *TUNE, NO_COLOR="1").communicate(timeout=60)
     assert "\x1b" not in out

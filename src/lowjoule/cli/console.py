@@ -26,7 +26,13 @@ def output() -> Console:
     """
     from rich.console import Console
 
-    return Console(markup=False, highlight=False, emoji=False)
+    class Plain(Console):
+        """A console that leaves a closed pipe to the command line, which has a code for it."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return Plain(markup=False, highlight=False, emoji=False)
 
 
 def print_listing(listing: Listing) -> None:
