@@ -35,7 +35,7 @@ def test_json_stands_alone_on_standard_output(tmp_path: Path) -> None:
     out, err = start(tmp_path, *TUNE, "--json", "--seed", "3").communicate(timeout=60)
     assert json.loads(out)["source"] == "simulated"
     assert "draw 1" in err
-    again, _ = start(tmp_path / "b", *TUNE, "--json", "--seed", "3").communicate(timeout=60)
+    again, _ = start(tmp_path, *TUNE, "--json", "--seed", "3").communicate(timeout=60)
     assert again == out
 
 

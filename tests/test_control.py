@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes import FakeDevice, limits, plain_knob
 from lowjoule.control import Claim
+from lowjoule.devices.registry import OpenOptions, open_device
 from lowjoule.errors import BusyError, DeviceError, InvalidValueError
-from lowjoule.knobs import AtMost, Setting, Space
+from lowjoule.knobs import Applied, AtMost, Setting, Space
 
 LIMIT_200 = Setting({"power_limit": 200.0})
 
@@ -127,3 +131,116 @@ def test_minimum_and_maximum_are_written_in_a_valid_order_and_put_back(data: st.
             assert device.current() == goal
     assert device.current() == found
     assert claim.notes == []
+
+
+class Treacherous(FakeDevice):
+    """A device whose writes reach the hardware and then fail."""
+
+    def apply(self, setting: Setting) -> Applied:
+        applied = super().apply(setting)
+        if dict(setting) == {"power_limit": 200.0}:
+            raise DeviceError("the driver gave up", cure="try again")
+        return applied
+
+
+def test_a_write_that_fails_after_it_reached_the_hardware_is_put_back() -> None:
+    device = Treacherous()
+    with pytest.raises(DeviceError), Claim(device, "a test") as claim:
+        claim.apply(LIMIT_200)
+    assert device.current() == device.space.default
+
+
+def test_what_could_not_be_put_back_is_on_the_exception_and_tried_again() -> None:
+    device = FakeDevice()
+    with Claim(device, "a test") as claim:
+        claim.apply(LIMIT_200)
+        device.broken.add("power_limit")
+        claim.restore()
+        assert device.values["power_limit"] == 200.0
+        device.broken.clear()
+    assert device.values["power_limit"] == 250.0
+
+    def work() -> None:
+        with Claim(device, "a test") as claim:
+            claim.apply(LIMIT_200)
+            device.broken.add("power_limit")
+            raise RuntimeError("the work failed")
+
+    with pytest.raises(RuntimeError) as caught:
+        work()
+    assert "could not be put back" in "".join(caught.value.__notes__)
+
+
+def test_a_device_that_is_lost_ends_the_restore_without_an_error() -> None:
+    device = FakeDevice()
+
+    def lost(setting: Setting | None = None) -> Setting:
+        raise RuntimeError("lost")
+
+    with Claim(device, "a test") as claim:
+        claim.apply(LIMIT_200)
+        device.current = lost  # type: ignore[method-assign]
+    assert any("lost" in note for note in claim.notes)
+    assert device.values["power_limit"] == 250.0
+
+
+HOLD = """
+import sys
+from lowjoule.control import Claim
+from lowjoule.devices.registry import OpenOptions, open_device
+from lowjoule.devices.registry import open_device
+with Claim(open_device("sim:a100"), "another tuning"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_knob_has_one_owner_on_the_machine_and_a_killed_one_lets_go() -> None:
+    other = subprocess.Popen(
+        [sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert other.stdout is not None
+    assert other.stdin is not None
+    assert other.stdout.readline() == "held\n"
+    device = open_device("sim:a100")
+    with pytest.raises(BusyError, match=f"another tuning .process {other.pid}"):
+        Claim(device, "mine").__enter__()
+    other.kill()
+    other.wait()
+    with Claim(device, "mine"):
+        pass
+    other.stdout.close()
+    other.stdin.close()
+
+
+WRITE = """
+import sys
+from lowjoule.devices.registry import open_device
+from lowjoule.knobs import Setting
+device = open_device("sim:a100")
+name, values = sys.argv[1], [float(v) for v in sys.argv[2:]]
+for _ in range(150):
+    for value in values:
+        device.apply(Setting({name: value}))
+        assert device.current()[name] == value
+"""
+
+
+def test_processes_that_turn_different_knobs_lose_no_write() -> None:
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITE, *arguments])
+        for arguments in (["power_limit", "200", "250"], ["sm_clock", "1005e6", "1200e6"])
+    ]
+    assert [writer.wait() for writer in writers] == [0, 0]
+    setting = open_device("sim:a100").current()
+    assert (setting["power_limit"], setting["sm_clock"]) == (250.0, 1200e6)
+
+
+def test_a_board_at_other_defaults_is_nobody_elses() -> None:
+    shared = open_device("sim:a100")
+    shared.apply(Setting({"power_limit": 300.0}))
+    what_if = open_device("sim:a100", OpenOptions(default={"power_limit": "300W"}))
+    what_if.apply(Setting({"sm_clock": 1005e6}))
+    assert not what_if.identity.shared
+    assert open_device("sim:a100").current()["power_limit"] == 300.0
+    assert open_device("sim:a100").current()["sm_clock"] == 1410e6

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
+from contextlib import ExitStack
 from types import TracebackType
 
+from lowjoule.control.ownership import holding
 from lowjoule.devices.interface import Device
-from lowjoule.errors import BusyError, LowjouleError
+from lowjoule.errors import BusyError
 from lowjoule.knobs import Applied, Setting, path
 from lowjoule.knobs.knob import Value
-
-_OWNERS: dict[tuple[str, str], str] = {}
-_LOCK = threading.Lock()
 
 
 class Claim:
     """Sole right to turn some knobs of one device, as a context manager.
 
-    On leaving, every knob that was written through the claim gets back the value it had when
-    the claim began: not the vendor's default. A knob that somebody else has changed since our
-    last write is left as it is. What could not be put back, or was left alone, stands in
-    `notes`. Owners are kept within this process; the claim is not shared between threads.
+    No other claim of this machine holds them meanwhile. On leaving, every knob that was written
+    through the claim gets back the value it had when the claim began: not the vendor's default.
+    A knob that somebody else has changed since our last write is left as it is. What could not
+    be put back, or was left alone, stands in `notes`, and on the exception that ends the claim.
+    The claim is not shared between threads.
 
     Raises `BusyError` on entering when another claim holds one of the knobs.
     """
@@ -31,25 +30,15 @@ class Claim:
         self.owner = owner
         self.knobs = tuple(device.space.names if knobs is None else knobs)
         self.notes: list[str] = []
+        self._held = ExitStack()
         self._prior: Setting | None = None
-        self._written: dict[str, Value] = {}
+        self._ours: dict[str, set[Value]] = {}
 
     def __enter__(self) -> Claim:
-        uuid = self.device.identity.uuid
-        with _LOCK:
-            for knob in self.knobs:
-                holder = _OWNERS.get((uuid, knob))
-                if holder is not None:
-                    raise BusyError(
-                        f"{knob} of {self.device.identity.model} ({uuid}) is held by {holder}",
-                        cure="wait until it is released",
-                    )
-            _OWNERS.update({(uuid, knob): self.owner for knob in self.knobs})
-        try:
+        with ExitStack() as held:
+            held.enter_context(holding(self.device, self.knobs, self.owner))
             self._prior = self.device.current()
-        except BaseException:
-            self._release()
-            raise
+            self._held = held.pop_all()
         return self
 
     def __exit__(
@@ -61,7 +50,11 @@ class Claim:
         try:
             self.restore()
         finally:
-            self._release()
+            self._prior = None
+            self._held.close()
+        if error is not None:
+            for note in self.notes:
+                error.add_note(note)
 
     @property
     def prior(self) -> Setting:
@@ -83,8 +76,11 @@ class Claim:
             )
         enforced: dict[str, Value] = {}
         for name, value in self._steps(setting):
+            # known before it is written: a write may reach the hardware and fail all the same
+            ours = self._ours.setdefault(name, set())
+            ours.add(value)
             applied = self.device.apply(Setting({name: value}))
-            self._written[name] = self.device.current()[name]
+            ours.add(self.device.current()[name])
             enforced.update(applied.enforced)
         return Applied(setting, self.device.current().only(setting), enforced)
 
@@ -99,25 +95,38 @@ class Claim:
         return steps
 
     def restore(self) -> None:
-        """Put back every knob written so far, each on its own; never raises for one of them."""
-        written, self._written = self._written, {}
-        if not written:
-            return
-        now = self.device.current()
-        for name in [name for name, value in written.items() if now.get(name) != value]:
-            del written[name]
+        """Put back every knob written so far, each on its own; never raises for one of them.
+
+        What could not be put back is tried again by the next call.
+        """
+        try:
+            now = self.device.current()
+            back = self._to_put_back(now)
+            steps = self._steps(self.prior.only(back)) if back else []
+        except Exception as error:  # noqa: BLE001 - each is tried all the same, and it is said
             self.notes.append(
-                f"{name} was changed by someone else to {now.get(name)} and is left as it is"
+                f"{', '.join(self._ours)}: the setting in force is not known: {error}"
             )
-        for name, value in self._steps(self.prior.only(written)):
+            steps = [(name, self.prior[name]) for name in self._ours]
+        for name, value in steps:
             try:
                 self.device.apply(Setting({name: value}))
-            except LowjouleError as error:
+                if value == self.prior[name]:
+                    self._ours.pop(name, None)
+            except Exception as error:  # noqa: BLE001 - the others are put back, and it is said
                 self.notes.append(f"{name} could not be put back to {value}: {error}")
 
-    def _release(self) -> None:
-        uuid = self.device.identity.uuid
-        with _LOCK:
-            for knob in self.knobs:
-                _OWNERS.pop((uuid, knob), None)
-        self._prior = None
+    def _to_put_back(self, now: Setting) -> list[str]:
+        """Return the knobs that stand at a value of ours; the others are nobody's or foreign."""
+        back = []
+        for name, values in list(self._ours.items()):
+            if now[name] == self.prior[name]:
+                del self._ours[name]
+            elif now[name] in values:
+                back.append(name)
+            else:
+                del self._ours[name]
+                self.notes.append(
+                    f"{name} was changed by someone else to {now[name]} and is left as it is"
+                )
+        return back

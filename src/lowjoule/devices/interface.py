@@ -19,7 +19,10 @@ from lowjoule.workloads.workload import Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Which device this is. `uuid` identifies the board, `model` what it shares with its kind."""
+    """Which device this is. `uuid` identifies the board, `model` what it shares with its kind.
+
+    `shared` says whether other processes see the same board and its knobs.
+    """
 
     uuid: str
     model: str
@@ -27,6 +30,7 @@ class Identity:
     backend: str
     driver: str
     source: Source
+    shared: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

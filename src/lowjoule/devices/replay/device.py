@@ -85,6 +85,7 @@ class ReplayDevice:
             backend="replay",
             driver=f"table {self.table.format}",
             source=Source.REPLAYED,
+            shared=False,
         )
 
     @property

@@ -14,8 +14,13 @@ from lowjoule.devices.registry import OpenOptions
 from lowjoule.devices.simulated.board import Board, Controls, Job
 from lowjoule.devices.simulated.catalogue import GpuModel
 from lowjoule.devices.simulated.demand import load_of, memory_bytes, supported_precisions
-from lowjoule.devices.simulated.spaces import check_wanted, device_space, work_space
-from lowjoule.devices.simulated.state import ControlState, state_folder
+from lowjoule.devices.simulated.spaces import (
+    DEVICE_KNOBS,
+    check_wanted,
+    device_space,
+    work_space,
+)
+from lowjoule.devices.simulated.state import ControlState, board_number, state_folder
 from lowjoule.devices.simulated.survey import survey
 from lowjoule.errors import InvalidValueError, OutOfMemoryError
 from lowjoule.knobs import (
@@ -65,7 +70,8 @@ class SimulatedDevice:
         self._draws = 0
         self._lock = threading.RLock()
         place = (state_folder() if folder is None else folder) / f"{model.name}.json"
-        self._state = ControlState(place, self.space)
+        what_if = any(name in DEVICE_KNOBS for name in options.default)
+        self._state = ControlState(place, self.space, private=what_if)
         self._known = self._state.setting()
         self._left = _left_over(self._state, self.space)
         phase = float(np.random.default_rng(options.seed).uniform())
@@ -73,14 +79,15 @@ class SimulatedDevice:
 
     @property
     def identity(self) -> Identity:
-        """The board's kind; all boards of a kind of one user are one board."""
+        """The board's kind; all boards of a kind in one folder of control states are one board."""
         return Identity(
-            uuid=f"sim-{self.model.name}-0",
+            uuid=f"sim-{self.model.name}-{board_number(self._state.path.parent)}",
             model=self.model.title,
             vendor=self.model.vendor,
             backend="sim",
             driver="simulated 1",
             source=Source.SIMULATED,
+            shared=not self._state.private,
         )
 
     @property

@@ -7,12 +7,14 @@ folder, in the variable LOWJOULE_SIMULATED.
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import os
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from lowjoule.errors import DeviceError
 from lowjoule.knobs import Setting, Space, Value
 
 VARIABLE = "LOWJOULE_SIMULATED"
@@ -26,24 +28,33 @@ def state_folder() -> Path:
     return Path(state).expanduser() / "lowjoule" / "simulated"
 
 
+def board_number(folder: Path) -> str:
+    """Return what tells the boards of `folder` from those of others; "0" for the user's own."""
+    if folder == state_folder() and VARIABLE not in os.environ:
+        return "0"
+    return hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:8]
+
+
 class ControlState:
     """The values of a board's knobs that were ever written, in a file of their own.
 
     A file that cannot be read, or holds what the board has not, counts as never written; where
-    it cannot be written the state lives in this process alone. Either is said in `notes`.
+    it cannot be written the state lives in this process alone. Either is said in `notes`. A
+    `private` state has no file: a board as if it stood at other defaults is nobody else's.
     """
 
-    def __init__(self, path: Path, space: Space) -> None:
+    def __init__(self, path: Path, space: Space, *, private: bool = False) -> None:
         self.path = path
         self.notes: list[str] = []
         self._space = space
         self._stamp: tuple[int, int, int] | None = None
         self._values: dict[str, Value] = {}
-        self._own = False  # the file could not be written: this process's values count
+        self.private = private
+        self._kept = False  # whether the file was ever written from here
 
     def setting(self) -> Setting:
         """Return the setting in force, the default for knobs that were never written."""
-        if not self._own:
+        if not self.private:
             self._load()
         return Setting({**self._space.default, **self._values})
 
@@ -53,24 +64,34 @@ class ControlState:
         A value back at the default counts as never written, so that what was put back leaves
         nothing behind.
         """
-        if not self._own:
-            self._load()
-        default = self._space.default
-        merged = {**self._values, **values}
-        self._values = {name: value for name, value in merged.items() if value != default[name]}
+        if self.private:
+            self._values = self._merged(values)
+            return
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=self.path.name)
-            try:
-                with os.fdopen(handle, "w", encoding="utf-8") as file:
-                    json.dump(self._values, file)
-                os.replace(name, self.path)
-            except BaseException:
-                os.unlink(name)
-                raise
+            with _locked(self.path):
+                self._load()
+                merged = self._merged(values)
+                new = self.path.with_name(self.path.name + ".new")
+                new.write_text(json.dumps(merged), encoding="utf-8")
+                os.replace(new, self.path)
         except OSError as error:
-            self._own = True
-            self._note(f"{self.path} cannot be written ({error.strerror}): nobody else sees it")
+            said = f"{self.path} cannot be written ({error.strerror})"
+            if self._kept:
+                raise DeviceError(
+                    said, cure="make it writable: it keeps an earlier value"
+                ) from None
+            self.private = True
+            self._values = self._merged(values)
+            self._note(f"{said}: nobody else sees it")
+            return
+        self._kept = True
+        self._values = merged
+
+    def _merged(self, values: Mapping[str, Value]) -> dict[str, Value]:
+        default = self._space.default
+        merged = {**self._values, **values}
+        return {name: value for name, value in merged.items() if value != default[name]}
 
     def _load(self) -> None:
         try:
@@ -106,3 +127,16 @@ class ControlState:
     def _note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keep other processes from writing `path` meanwhile, where the system has such locks."""
+    try:
+        import fcntl
+    except ImportError:  # pragma: no cover - not on POSIX
+        yield
+        return
+    with path.with_name(path.name + ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
