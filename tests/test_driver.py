@@ -15,6 +15,7 @@ from lowjoule.objectives.objective import Floats, Outcome
 from lowjoule.profiling import Profiler
 from lowjoule.source import Source
 from lowjoule.tuning.driver import Driver, Progress
+from lowjoule.tuning.result import Saving, Side
 from lowjoule.tuning.search import Observation, Problem, Recommendation
 from lowjoule.workloads import Work, Workload, WorkUnit
 
@@ -222,3 +223,44 @@ def test_a_replayed_trial_is_one_draw_of_one_unit() -> None:
     assert len(device.draws) == 1
     assert trial.work == Work(1.0, WorkUnit.EPOCH)
     assert trial.overhead_s == 0.0
+
+
+def test_the_baseline_is_what_is_in_force_when_the_run_begins() -> None:
+    device = FakeDevice(power_of=power_is_limit)
+    driver = drive(device, limited(100.0))
+    device.values["power_limit"] = 150.0
+    result = driver.run()
+    assert result.default.setting == limited(150.0)
+    assert max(float(write["power_limit"]) for write in device.writes) == 150.0
+    notes = result.notes
+    assert driver.run().notes == notes
+
+
+def test_a_choice_that_is_no_better_by_its_own_figures_is_the_default() -> None:
+    class Hopeful(Listed):
+        def recommend(self) -> Recommendation:
+            return Recommendation(
+                setting=limited(200.0), time_s=1.0, energy_j=260.0, objective=260.0, uncertainty=1.0
+            )
+
+    device = FakeDevice(power_of=power_is_limit)
+    driver = Driver(
+        device,
+        JOB,
+        objective=PlainEnergy(),
+        search=lambda problem: Hopeful(problem, [limited(200.0)]),
+    )
+    assert driver.run().chosen.setting == limited(250.0)
+
+
+def test_nothing_breaks_even_for_good_where_the_chosen_setting_costs_more() -> None:
+    trials = drive(FakeDevice(power_of=power_is_limit), limited(100.0)).run().trials
+
+    def side(energy_j: float) -> Side:
+        return Side(
+            setting=limited(250.0), time_s=1.0, energy_j=energy_j, objective=0.0, uncertainty=None
+        )
+
+    job = Work(100, WorkUnit.EPOCH)
+    assert Saving.of(trials, side(250.0), side(260.0), job).break_even_work is None
+    assert Saving.of(trials, side(250.0), side(200.0), job).break_even_work == 2

@@ -163,3 +163,9 @@ def test_arbitrary_text_only_raises_our_errors(text: str) -> None:
         for prefix in ("", "eds:", "zeus:", "money:", "power<=", "p99<="):
             with contextlib.suppress(LowjouleError):
                 parse(prefix + text)
+
+
+def test_an_energy_delay_sum_needs_a_positive_baseline() -> None:
+    free = Outcome(time_s=np.asarray(1.0), energy_j=np.asarray(-20.0))
+    with pytest.raises(IncomparableError, match="not positive"):
+        EDS().values(OUTCOME, free)

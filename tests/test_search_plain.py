@@ -186,3 +186,10 @@ def test_just_in_time_is_not_stopped_by_the_flat_stretch_under_a_power_cap(seed:
             Observation(asked=setting, achieved=setting, time_s=1.0 / clock, energy_j=energy_j)
         )
     assert search.recommend().setting.number("sm_clock") < 0.7
+
+
+def test_equal_settings_share_the_probability_of_being_best() -> None:
+    from lowjoule.tuning.choice import _confidence
+
+    found = _confidence(np.ones(11), np.full(11, 0.1))
+    assert found == pytest.approx(1 / 11, rel=0.02)

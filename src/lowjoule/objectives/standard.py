@@ -33,7 +33,7 @@ def _energy_of(outcome: Outcome, name: str) -> Floats:
     if np.any(outcome.energy_j < 0):
         raise IncomparableError(
             f"{name} of a negative energy, less than waiting would draw",
-            cure="price waiting lower, or choose by energy, eds or zeus",
+            cure="price waiting lower, or choose by energy or zeus",
         )
     return outcome.energy_j
 
@@ -120,6 +120,11 @@ class EDS:
     def values(self, outcome: Outcome, baseline: Outcome | None = None) -> Floats:
         """Return the sum; raises `IncomparableError` without a baseline."""
         base = baseline_of(baseline, self.name)
+        if not np.all(base.energy_j > 0):
+            raise IncomparableError(
+                "the baseline's energy less the price of waiting is not positive",
+                cure="price waiting lower, or choose the objective energy",
+            )
         energy = outcome.energy_j / base.energy_j
         return np.asarray(self.weight * energy + (1.0 - self.weight) * outcome.time_s / base.time_s)
 

@@ -144,11 +144,14 @@ def _doubts(values: Floats, spread: Floats, best: int) -> tuple[float, Indices]:
         weighed = weighed[nearest]
     close = others[sigmas < _CLOSE_SD]
     ordered = close[np.argsort(values[close], kind="stable")[:_MOST_RIVALS]]
-    return _confidence(values, spread, best, weighed), ordered
+    return probability_of_best(values, spread, best, weighed), ordered
 
 
-def _confidence(values: Floats, spread: Floats, best: int, rivals: Indices) -> float:
-    """Return P(best < every rival): the integral over the best's value of the others' tails."""
+def probability_of_best(values: Floats, spread: Floats, best: int, rivals: Indices) -> float:
+    """Return P(best < every rival): the integral over the best's value of the others' tails.
+
+    `spread` are standard deviations of the independent, normal `values`, both of shape (n,).
+    """
     nodes, tail = _normal_tail()
     weights = np.exp(-0.5 * nodes**2)
     gap = values[rivals] - (values[best] + spread[best] * nodes[:, None])

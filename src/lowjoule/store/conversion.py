@@ -75,7 +75,9 @@ def records_of_trials(
                 time_s=measured.time_s,
                 energy_j=measured.energy_j,
                 energy_sd_j=measured.uncertainty_j or None,
-                peak_power_w=trial.told.peak_power_w or measured.peak_power_w,
+                peak_power_w=measured.peak_power_w
+                if trial.told.peak_power_w is None
+                else trial.told.peak_power_w,
                 memory_bytes=trial.told.memory_bytes,
                 latency_s=trial.told.latency_s,
                 provenance={**(provenance or {}), "trial": place},

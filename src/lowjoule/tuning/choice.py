@@ -10,6 +10,7 @@ import numpy as np
 
 from lowjoule.knobs import Setting
 from lowjoule.objectives.objective import Floats, Outcome
+from lowjoule.profile.choice import probability_of_best
 from lowjoule.tuning.ledger import COLUMNS, Entry, Ledger, excess_of, row_of, values_of
 from lowjoule.tuning.search import Problem, Recommendation
 
@@ -127,19 +128,9 @@ def _scaled(outcome: Outcome, column: str) -> Outcome:
 
 
 def _confidence(values: Floats, sds: Floats) -> float | None:
-    """Return the probability that the first of `values` is the least, None when unknown.
-
-    The others are compared with it one by one, as if independent.
-    """
+    """Return the probability that the first of `values` is the least, None when unknown."""
     if len(values) == 1:
         return 1.0
     if not np.all(np.isfinite(sds)):
         return None
-    sure = 1.0
-    for value, sd in zip(values[1:], sds[1:], strict=True):
-        spread, gap = math.hypot(sds[0], sd), float(value - values[0])
-        if spread > 0:
-            sure *= 0.5 * math.erfc(-gap / spread / math.sqrt(2.0))
-        elif gap == 0:
-            sure *= 0.5
-    return sure
+    return probability_of_best(values, sds, 0, np.arange(1, len(values)))

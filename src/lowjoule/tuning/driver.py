@@ -35,7 +35,7 @@ class Driver:
     """Runs a search: applies each setting through a claim, measures, tells, and restores.
 
     `knobs` names what may be turned; by default everything that leaves learning alone. The
-    default setting (the baseline) is the one in force on the device when the driver starts, and
+    default setting (the baseline) is the one in force on the device when `run` claims it, and
     a power limit is never raised above it. `job` is the work of the whole job (by default the
     workload's typical run, or a hundred times the first trial); it weighs the search's cost
     against what it saves.
@@ -59,11 +59,12 @@ class Driver:
         self.workload = workload
         self.objective = objective
         self.constraints = tuple(constraints)
-        self.notes: list[str] = []
         self.job = job or workload.job
         if self.job is not None:
             self.job.check(Work(1.0, workload.unit))
-        self.space = self._space(knobs)
+        self._knobs = None if knobs is None else tuple(knobs)
+        self.notes: list[str] = []
+        self.space = self._space(device.current())
         self._search = search
         self._start = start
         self._window_s = window_s
@@ -76,8 +77,9 @@ class Driver:
         The device is as it was before when this returns or raises. Raises `InfeasibleError` when
         no tried setting meets the constraints, `DeviceError` when the default does not run.
         """
-        self._trials = []
+        self._trials, self.notes = [], []
         with Claim(self.device, f"the tuning of {self.workload.name}") as claim:
+            self.space = self._space(claim.prior)
             profiler = Profiler(claim, self.device, self.workload, window_s=self._window_s)
             first = self._first(profiler)
             job = self.job or self._assumed_job(first)
@@ -139,7 +141,7 @@ class Driver:
             objective=found.objective,
             uncertainty=found.uncertainty,
         )
-        if chosen.setting == default.setting:
+        if chosen.setting == default.setting or self._no_better(chosen, default):
             chosen = default
         return TuneResult(
             identity=self.device.identity,
@@ -154,6 +156,21 @@ class Driver:
             confidence=found.confidence,
             notes=(*self.device.notes, *self.notes, *found.notes),
         )
+
+    def _no_better(self, chosen: Side, default: Side) -> bool:
+        """Return whether the default keeps to the constraints and is as good by its own figures."""
+        if chosen.objective < default.objective:
+            return False
+        first = observe(self._trials[0])
+        outcome = Outcome(
+            time_s=np.asarray(default.time_s),
+            energy_j=np.asarray(default.energy_j),
+            **{
+                name: None if (value := getattr(first, name)) is None else np.asarray(value)
+                for name in ("peak_power_w", "memory_bytes", "latency_s")
+            },
+        )
+        return all(float(one.excess(outcome, outcome)) <= 0.0 for one in self.constraints)
 
     def _default_side(self) -> Side:
         """Return the default's figures: the means of its windows.
@@ -178,17 +195,16 @@ class Driver:
             uncertainty=spread,
         )
 
-    def _space(self, names: Iterable[str] | None) -> Space:
-        """Return the joint space of device and workload, free in what may be turned."""
+    def _space(self, found: Setting) -> Space:
+        """Return the joint space of device and workload around the setting in force."""
         joint = self.device.joint_space(self.workload)
-        found = self.device.current()
         knobs = tuple(_as_found(knob, found) for knob in joint.knobs)
         changed = joint.default.changed(found)
         if changed:
             setting = show_setting(found.only(changed), joint)
             self.notes.append(f"the device was found at {setting}: this is the baseline")
         joint = Space(knobs, joint.rules, joint.listed)
-        return turnable(joint, names)
+        return turnable(joint, self._knobs)
 
 
 def _as_found(knob: Knob, found: Setting) -> Knob:
@@ -223,10 +239,14 @@ def observe(trial: Trial) -> Observation:
         time_s=measured.time_s / quantity,
         energy_j=measured.energy_j / quantity,
         energy_sd_j=measured.uncertainty_j / quantity or None,
-        peak_power_w=trial.told.peak_power_w or measured.peak_power_w,
+        peak_power_w=_first_known(trial.told.peak_power_w, measured.peak_power_w),
         memory_bytes=trial.told.memory_bytes,
         latency_s=trial.told.latency_s,
         work=trial.total_work,
         overhead_s=trial.overhead_s,
         overhead_j=trial.overhead_j,
     )
+
+
+def _first_known(*values: float | None) -> float | None:
+    return next((value for value in values if value is not None), None)

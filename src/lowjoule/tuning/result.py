@@ -88,6 +88,8 @@ def _break_even(trials: Sequence[Trial], default_j: float, chosen_j: float) -> f
         excess_j += trial.total_j - default_j * trial.total_work
         since = (since or work) if excess_j < 0 else None
     gain_j = default_j - chosen_j
+    if gain_j < 0:
+        return None  # what the search saved is lost again in the rest of the job
     if since is None and gain_j > 0:
         return work + max(0.0, excess_j) / gain_j
     return since
