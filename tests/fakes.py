@@ -129,7 +129,7 @@ class FakeDevice:
         self.draws.append(full)
         return FakeExecution(self, full, work.quantity)
 
-    def survey(self, workload: Workload) -> Profile:
+    def survey(self, workload: Workload, space: Space | None = None) -> Profile:
         raise NotImplementedError
 
     def run(self, setting: Setting, quantity: float) -> None:

@@ -186,3 +186,13 @@ def test_a_simulated_run_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert found["chosen"]["objective"] < 1.0
     assert found["default"]["objective"] == 1.0
     assert found["default"]["setting"]["batch_size"] == found["chosen"]["setting"]["batch_size"]
+
+
+def test_the_trials_of_a_failed_search_are_kept(table: str, tmp_path: Path) -> None:
+    from lowjoule.store import Store
+
+    place = str(tmp_path / "kept.sqlite")
+    options = ["--device", table, "--constraint", "power<=1W", "--store", place]
+    assert main(["tune", *options]) == 2
+    with Store.open(place) as store:
+        assert len(store.records()) >= 1

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -255,3 +256,17 @@ def test_the_default_can_be_chosen(tmp_path: Path) -> None:
     assert isinstance(device, ReplayDevice)
     workload = device.workload("cifar100/shufflenetv2")
     assert device.joint_space(workload).default == Setting({"batch_size": 256, "power_limit": 200})
+
+
+def test_repeated_rows_that_tell_a_spread_are_pooled_by_their_windows() -> None:
+    text = (
+        "workload,repeat,power_limit_w,time_s,energy_j,time_sd_s,windows,peak_power_w\n"
+        "job,a,100,2.0,100,0.5,10,300\njob,b,100,2.2,110,0.5,10,400\n"
+    )
+    table = parse_table(text.encode(), name="t.csv", stem="t")
+    (point,) = table.tasks["job"].points.values()
+    assert point.windows == 20
+    assert point.time_s == pytest.approx(2.1)
+    # within: 18 x 0.5^2, between: 20 x 0.1^2, over 19 degrees of freedom
+    assert point.time_sd_s == pytest.approx(math.sqrt((18 * 0.25 + 20 * 0.01) / 19))
+    assert point.peak_power_w == 400.0

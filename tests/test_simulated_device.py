@@ -21,6 +21,7 @@ from lowjoule.knobs import (
     PRECISION,
     SM_CLOCK,
     Setting,
+    turnable,
 )
 from lowjoule.source import Source
 from lowjoule.testing import WorkDeviceConformance
@@ -350,3 +351,33 @@ def test_wall_time_is_real_and_the_same_code(tmp_path: Path) -> None:
     device.submit(RESNET, images(200), Setting()).wait()
     assert device.clock.now_s() - start_s >= 0.05
     assert not device._board.jobs
+
+
+def test_each_knob_comes_into_force_after_its_own_latency() -> None:
+    device = open_device("sim:a100")
+    assert isinstance(device, SimulatedDevice)
+    slow, fast = (device.space.knob(name).latency_s for name in ("power_limit", "sm_clock"))
+    assert slow > fast
+    work = device.workload("gemm")
+    device.submit(work, Work(1e5, work.unit), Setting())
+    device.apply(Setting({"power_limit": 100.0}))
+    device.apply(Setting({"sm_clock": 1005e6}))
+    device.clock.sleep((slow + fast) / 2)
+    before = device.read().sm_clock_hz
+    device.clock.sleep(slow)
+    after = device.read().sm_clock_hz
+    assert before == 1005e6
+    assert after is not None
+    assert after < 1005e6
+
+
+def test_a_survey_of_a_part_is_not_thinned_for_the_whole() -> None:
+    device = open_device("sim:b200")
+    assert isinstance(device, SimulatedDevice)
+    workload = device.workload("resnet50")
+    part = turnable(device.joint_space(workload), ["sm_clock"])
+    clocks = device.survey(workload, part).settings["sm_clock"]
+    assert sorted(set(clocks.tolist())) == list(device.space.knob("sm_clock").values)
+    assert device.notes == ()
+    device.survey(workload)
+    assert any("values of sm_clock" in note for note in device.notes)

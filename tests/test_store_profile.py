@@ -260,3 +260,12 @@ def test_trials_become_records_and_failed_ones_do_not(store: Store) -> None:
     assert records[0].energy_sd_j is None  # a continuous counter says nothing of it
     store.add(records)
     assert store.profile("fake", workload).energy_j == pytest.approx([6400.0, 6400.0])
+
+
+def test_a_copy_of_a_replayed_figure_is_no_second_measurement(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.sqlite") as store:
+        for source in (Source.REPLAYED, Source.SIMULATED, Source.MEASURED):
+            for when in (1.0, 2.0, 3.0):
+                store.add([record(source=source, when_unix_s=when)])
+            count = len(store.records(source=source))
+            assert count == (3 if source is Source.MEASURED else 1)

@@ -40,7 +40,9 @@ def known(choice: DeviceChoice, knobs: tuple[str, ...] | None, *, every: bool = 
     joint = device.joint_space(workload)
     space = turnable(joint, joint.names if every and knobs is None else knobs)
     try:
-        profile = device.survey(workload)
+        profile = device.survey(workload, space)
+        for note in device.notes:
+            show_progress(f"note: {note}")
     except UnsupportedError:
         profile = _measured(device, workload, space)
     return Known(device=device, workload=workload, space=space, profile=profile)

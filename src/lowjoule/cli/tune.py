@@ -19,7 +19,7 @@ from lowjoule.cli.options import (
 
 if TYPE_CHECKING:
     from lowjoule.store import Store
-    from lowjoule.tuning.driver import Progress, SearchFactory
+    from lowjoule.tuning.driver import Driver, Progress, SearchFactory
     from lowjoule.tuning.result import TuneResult
 
 SEARCHES = ("linear", "exhaustive", "random", "just-in-time")
@@ -85,13 +85,15 @@ def tune(
         on_trial=_reporter(show_progress),
     )
     with _store(store) as kept:
-        result = driver.run()
+        try:
+            result = driver.run()
+        finally:
+            if kept is not None:
+                show_progress(_keep(driver, kept, device.seed))
         if as_json:
             emit_json(result.to_dict())
         else:
             _print(result)
-        if kept is not None:
-            show_progress(_keep(result, kept, device.seed))
 
 
 def _refuse_what_does_not_go_together(
@@ -119,19 +121,20 @@ def _store(place: str | None) -> AbstractContextManager[Store | None]:
     return Store.open(place)
 
 
-def _keep(result: TuneResult, store: Store, seed: int) -> str:
-    """Put every trial into `store` and return a line that says so."""
+def _keep(driver: Driver, store: Store, seed: int) -> str:
+    """Put every trial into `store`, of a failed run too, and return a line that says so."""
     from lowjoule.clock import WallClock
     from lowjoule.store import records_of_trials
 
     records = records_of_trials(
-        result.trials,
-        result.identity,
-        result.workload,
+        driver.trials,
+        driver.device.identity,
+        driver.workload,
         when_unix_s=WallClock().unix_s(),
-        provenance={"command": "tune", "objective": result.objective, "seed": seed},
+        provenance={"command": "tune", "objective": driver.objective.name, "seed": seed},
     )
-    return f"{store.add(records)} trials are kept in {store.name}"
+    added = store.add(records) if records else 0
+    return f"{added} of {len(records)} trials are new in {store.name}"
 
 
 def search_factory(name: str, draws: int | None, seed: int) -> SearchFactory:

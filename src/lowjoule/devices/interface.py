@@ -146,9 +146,10 @@ class WorkDevice(Device, Protocol):
         """
         ...
 
-    def survey(self, workload: Workload) -> Profile:
-        """Return all that the device knows of `workload`, every setting, without running it.
+    def survey(self, workload: Workload, space: Space | None = None) -> Profile:
+        """Return what the device knows of `workload` without running it.
 
-        For pictures and reports; a search never sees it.
+        Of every setting, or of those of `space`, a part of the joint space, at least. For
+        pictures and reports; a search never sees it.
         """
         ...

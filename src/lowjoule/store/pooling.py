@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ from lowjoule.errors import StoreError
 from lowjoule.knobs import Setting
 from lowjoule.knobs.space import columns_of
 from lowjoule.profile import Profile
+from lowjoule.profile.spread import pooled_sd
 from lowjoule.store.record import Record
 from lowjoule.workloads import Work
 
@@ -95,19 +95,11 @@ def _largest(group: _Group, name: str) -> float | None:
 
 def _spread(group: _Group, name: str, sd_name: str) -> float | None:
     """Return the standard deviation of one window, None where nothing tells it."""
-    sds: list[float | None] = [getattr(record, sd_name) for record in group]
-    if len(group) == 1:
-        return sds[0]
-    mean = _mean(group, name)
-    squares = sum(record.windows * (getattr(record, name) - mean) ** 2 for record in group)
-    within = 0.0
-    for record, sd in zip(group, sds, strict=True):
-        if record.windows == 1:
-            continue  # one window has no scatter: its own figure is an estimate of another kind
-        if sd is None:  # then only the records' means tell: their variance is that of one / n
-            return math.sqrt(squares / (len(group) - 1))
-        within += (record.windows - 1) * sd**2
-    return math.sqrt((squares + within) / (sum(record.windows for record in group) - 1))
+    return pooled_sd(
+        [getattr(record, name) for record in group],
+        [getattr(record, sd_name) for record in group],
+        [record.windows for record in group],
+    )
 
 
 def _dense(values: Sequence[float | None]) -> list[float] | None:

@@ -107,9 +107,13 @@ class Record:
     def key(self) -> str:
         """A hash of what was measured and when, in hexadecimal.
 
-        Equal for a point that is imported again, from whatever file and by whatever version.
+        Equal for a point that is imported again, from whatever file and by whatever version. The
+        time does not count for what was replayed or simulated: the same figures at another time
+        are a copy there, not another measurement.
         """
         told = self.flat()
+        if self.source in (Source.REPLAYED, Source.SIMULATED):
+            del told["when_unix_s"]
         for name in ("provenance", "lowjoule_version", "python_version"):
             del told[name]
         for name in SETTINGS:

@@ -141,7 +141,7 @@ class Store:
 
         Raises `StoreError` for a row that holds no record (something else wrote it).
         """
-        return [record for _, record in self._found(which)]
+        return list(self._found(which))
 
     def forget(self, **which: Unpack[Which]) -> int:
         """Remove the records that `which` describes, and return how many there were.
@@ -152,16 +152,17 @@ class Store:
             raise InvalidValueError(
                 "nothing says which records to forget", cure="name a device, a workload, ..."
             )
-        ids = [number for number, _ in self._found(which)]
+        # by key: a number may by now be another record's
+        keys = [record.key for record in self._found(which)]
 
         def remove(connection: sa.Connection) -> int:
             rows = (
-                connection.execute(schema.points.delete().where(schema.points.c.id.in_(some)))
-                for some in _chunks(ids)
+                connection.execute(schema.points.delete().where(schema.points.c.key.in_(some)))
+                for some in _chunks(keys)
             )
             return sum(result.rowcount for result in rows)
 
-        return self._write(remove) if ids else 0
+        return self._write(remove) if keys else 0
 
     def kinds(self) -> list[Kind]:
         """Return what there is, sorted by device and workload."""
@@ -277,7 +278,7 @@ class Store:
             records = left
         return records
 
-    def _found(self, which: Which) -> Iterator[tuple[int, Record]]:
+    def _found(self, which: Which) -> Iterator[Record]:
         wanted = sa.select(schema.points).order_by(schema.points.c.id)
         for name, value in which.items():
             if name not in Which.__annotations__:
@@ -296,7 +297,7 @@ class Store:
                     cure=f"delete it from the table {schema.points.name}, or restore a copy",
                 ) from error
             if all(record.achieved.get(knob) == value for knob, value in setting.items()):
-                yield row["id"], record
+                yield record
 
     def _prepare(self, *, own_file: bool) -> None:
         """Check the tables' version; create or migrate them where needed."""

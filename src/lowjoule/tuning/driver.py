@@ -71,6 +71,11 @@ class Driver:
         self._on_trial = on_trial
         self._trials: list[Trial] = []
 
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """The trials of the last run so far, also of one that failed or was interrupted."""
+        return tuple(self._trials)
+
     def run(self) -> TuneResult:
         """Run the search to its end and return what it found.
 
@@ -151,7 +156,7 @@ class Driver:
             constraints=tuple(one.text for one in self.constraints),
             default=default,
             chosen=chosen,
-            trials=tuple(self._trials),
+            trials=self.trials,
             saving=Saving.of(self._trials, default, chosen, job),
             confidence=found.confidence,
             notes=(*self.device.notes, *self.notes, *found.notes),

@@ -186,7 +186,7 @@ class ReplayDevice:
         point = self.table.point(task.name, asked)
         return self._start(asked, point, work.quantity)
 
-    def survey(self, workload: Workload) -> Profile:
+    def survey(self, workload: Workload, space: Space | None = None) -> Profile:  # noqa: ARG002
         """Return all points of `workload`, of one unit of work, without running it."""
         task = self.table.task(workload.name)
         return self.table.profile(task.name, default=self._default(task))

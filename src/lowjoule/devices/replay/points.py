@@ -14,6 +14,7 @@ from lowjoule.devices.replay.table import Task, show
 from lowjoule.errors import TableError
 from lowjoule.knobs import BATCH_SIZE, Setting
 from lowjoule.profile import Point
+from lowjoule.profile.spread import pooled_sd
 from lowjoule.workloads import WorkUnit
 
 T = TypeVar("T")
@@ -144,25 +145,41 @@ def _points(name: str, group: Sequence[Row], *, repeated: bool) -> dict[Setting,
 
 
 def _point(setting: Setting, rows: Sequence[Row]) -> Point:
-    """Return the point of one setting: means over its rows, and their spread where repeated."""
-    means = {key: _mean([row.numbers[key] for row in rows]) for key in rows[0].numbers}
-    if len(rows) > 1:
-        means["time_sd_s"] = _spread([row.numbers["time_s"] for row in rows])
-        means["energy_sd_j"] = _spread([row.numbers["energy_j"] for row in rows])
-    time_s, energy_j = means.pop("time_s"), means.pop("energy_j")
+    """Return the point of one setting: its rows pooled as repeated windows are everywhere."""
+    windows = [row.windows for row in rows]
+
+    def known(name: str) -> list[tuple[float, int]]:
+        return [(v, row.windows) for row in rows if (v := row.numbers[name]) is not None]
+
+    def mean(name: str) -> float | None:
+        values = known(name)
+        if not values:
+            return None
+        figures, weights = zip(*values, strict=True)
+        return float(np.average(figures, weights=weights))
+
+    def largest(name: str) -> float | None:
+        return max((value for value, _ in known(name)), default=None)
+
+    def spread(name: str, sd_name: str) -> float | None:
+        means = [value for value, _ in known(name)]
+        return pooled_sd(means, [row.numbers[sd_name] for row in rows], windows)
+
+    time_s, energy_j = mean("time_s"), mean("energy_j")
     if time_s is None or energy_j is None:  # every row was checked to have both
         raise AssertionError(setting)
-    windows = sum(row.windows for row in rows)
-    return Point(setting=setting, time_s=time_s, energy_j=energy_j, windows=windows, **means)
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None
-
-
-def _spread(values: Sequence[float | None]) -> float:
-    return float(np.std([value for value in values if value is not None], ddof=1))
+    return Point(
+        setting=setting,
+        time_s=time_s,
+        energy_j=energy_j,
+        time_sd_s=spread("time_s", "time_sd_s"),
+        energy_sd_j=spread("energy_j", "energy_sd_j"),
+        wait_power_w=mean("wait_power_w"),
+        peak_power_w=largest("peak_power_w"),
+        latency_s=mean("latency_s"),
+        memory_bytes=largest("memory_bytes"),
+        windows=sum(windows),
+    )
 
 
 def _published(how: Layout, workload: str) -> dict[str, float]:

@@ -36,6 +36,15 @@ class Controls:
     m: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """One of the `Controls` that comes into force at a moment."""
+
+    at_s: float
+    control: str
+    value: float
+
+
 @dataclass(slots=True, eq=False)
 class Job:
     """Work under way: the load of a step (scalars), how many steps are left, and its spread."""
@@ -103,30 +112,34 @@ class Board:
         )
         self.jobs: deque[Job] = deque()
         self._x = np.array(model.clocks_hz) / model.clocks_hz[-1]
-        self._events: deque[tuple[float, Controls]] = deque()
+        self._events: deque[_Event] = deque()
         self._phase_s = phase * model.tick_s
         idle_w = self._idle_w(self.temperature_c)
         self.energy_j = idle_w * _PAST_S
         self._past = deque([_Piece(now_s - _PAST_S, 0.0, idle_w)])
         self._decision: _Decision | None = None
 
-    def change(self, controls: Controls, at_s: float) -> None:
-        """Let `controls` come into force at `at_s`, in place of what was to come after that."""
-        while self._events and self._events[-1][0] >= at_s:
-            self._events.pop()
-        self._events.append((max(at_s, self.now_s), controls))
+    def change(self, control: str, value: float, at_s: float) -> None:
+        """Let one of the `Controls` come into force at `at_s`, in place of what it was to be."""
+        kept = [one for one in self._events if one.control != control]
+        kept.append(_Event(max(at_s, self.now_s), control, value))
+        self._events = deque(sorted(kept, key=lambda one: one.at_s))
 
     def advance(self, until_s: float) -> None:
         """Let time pass until `until_s`."""
         while True:
-            while self._events and self._events[0][0] <= self.now_s + _EPSILON_S:
-                self.controls = self._events.popleft()[1]
+            self._take_effect()
             left_s = until_s - self.now_s
             if left_s <= 0:
                 return
             if self._events:
-                left_s = min(left_s, self._events[0][0] - self.now_s)
+                left_s = min(left_s, self._events[0].at_s - self.now_s)
             self._piece(left_s)
+
+    def _take_effect(self) -> None:
+        while self._events and self._events[0].at_s <= self.now_s + _EPSILON_S:
+            event = self._events.popleft()
+            self.controls = replace(self.controls, **{event.control: event.value})
 
     def left_s(self, job: Job) -> float:
         """Return how long `job` still takes, all that is before it included."""
@@ -141,9 +154,8 @@ class Board:
             ahead._decision = replace(self._decision, job=ahead.jobs[0])
         after = len(self.jobs) - place - 1
         while len(ahead.jobs) > after:
-            while ahead._events and ahead._events[0][0] <= ahead.now_s + _EPSILON_S:
-                ahead.controls = ahead._events.popleft()[1]
-            ahead._piece(ahead._events[0][0] - ahead.now_s if ahead._events else math.inf)
+            ahead._take_effect()
+            ahead._piece(ahead._events[0].at_s - ahead.now_s if ahead._events else math.inf)
         return ahead.now_s - self.now_s
 
     def state(self) -> State:

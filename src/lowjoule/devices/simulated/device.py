@@ -21,7 +21,7 @@ from lowjoule.devices.simulated.spaces import (
     work_space,
 )
 from lowjoule.devices.simulated.state import ControlState, board_number, state_folder
-from lowjoule.devices.simulated.survey import survey
+from lowjoule.devices.simulated.survey import survey, thinned
 from lowjoule.errors import InvalidValueError, OutOfMemoryError
 from lowjoule.knobs import (
     BATCH_SIZE,
@@ -41,6 +41,7 @@ from lowjoule.source import Source
 from lowjoule.workloads import Work, Workload
 from lowjoule.workloads import catalogue as workloads
 
+CONTROL_OF = {POWER_LIMIT: "limit_w", SM_CLOCK: "x", MEMORY_CLOCK: "m"}
 _SPREAD = 0.01  # of the time of a run, and of its activity's power
 _SLICE_S = 0.05  # how long a real wait goes without a look at what others have changed
 
@@ -133,8 +134,8 @@ class SimulatedDevice:
             if values:
                 self._state.write(values)
                 self._known = self._state.setting()
-                wait_s = max(self.space.knob(name).latency_s for name in values)
-                self._board.change(self._controls(self._known), self._board.now_s + wait_s)
+                for name in values:
+                    self._turn(name, self.space.knob(name).latency_s)
             return Applied(setting, self._known.only(setting))
 
     def workload_names(self) -> tuple[str, ...]:
@@ -194,12 +195,20 @@ class SimulatedDevice:
             return Told()
         return Told(memory_bytes=float(memory_bytes(workload, batch, micro, precision)))
 
-    def survey(self, workload: Workload) -> Profile:
+    def survey(self, workload: Workload, space: Space | None = None) -> Profile:
         """Return the warm steady state at every setting, without spread and without running it.
 
-        Where the settings are very many the clocks (then limits) are thinned.
+        Where the settings are very many the clocks (then limits) are thinned, which `notes` says.
         """
-        return survey(self.model, workload, self.joint_space(workload))
+        asked = space or self.joint_space(workload)
+        seen = thinned(asked)
+        for one, other in zip(asked.knobs, seen.knobs, strict=True):
+            if len(other.values) < len(one.values):
+                said = (
+                    f"{len(other.values)} of {len(one.values)} values of {one.name} are looked at"
+                )
+                self._left += () if said in self._left else (said,)
+        return survey(self.model, workload, seen)
 
     def _finish(self, job: Job) -> None:
         while True:
@@ -215,9 +224,15 @@ class SimulatedDevice:
         self._board.advance(self.clock.now_s())
         found = self._state.setting()
         if found != self._known:
-            self._known = found
-            self._board.change(self._controls(found), self._board.now_s)
+            changed, self._known = self._known.changed(found), found
+            for name in changed:
+                self._turn(name, 0.0)
             self._board.advance(self._board.now_s)
+
+    def _turn(self, name: str, latency_s: float) -> None:
+        control = CONTROL_OF[name]
+        value = getattr(self._controls(self._known), control)
+        self._board.change(control, value, self._board.now_s + latency_s)
 
     def _controls(self, setting: Setting) -> Controls:
         return Controls(

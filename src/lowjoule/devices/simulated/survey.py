@@ -31,11 +31,8 @@ Columns = dict[str, NDArray[np.generic]]
 
 
 def survey(model: GpuModel, workload: Workload, space: Space) -> Profile:
-    """Return the profile of one unit of work over `space`: settings that run, warm, no spread.
-
-    Above `MOST_SETTINGS` settings clocks and limits are thinned, the defaults and ends kept.
-    """
-    columns = _columns(_thinned(space), workload, model)
+    """Return the profile of one unit of work over `space`: settings that run, warm, no spread."""
+    columns = _columns(space, workload, model)
     time_s, power_w = evaluate(model, workload, columns)
     known = None not in (workload.memory_fixed_bytes, workload.memory_per_sample_bytes)
     return Profile(
@@ -111,8 +108,11 @@ def _memory(columns: Columns, workload: Workload, model: GpuModel) -> NDArray[np
     return np.broadcast_to(needed, len(batch))
 
 
-def _thinned(space: Space) -> Space:
-    """Return `space` with every second clock, then limit, left out until it is small enough."""
+def thinned(space: Space) -> Space:
+    """Return `space` with every second clock, then limit, left out while it is too large.
+
+    Too large is above `MOST_SETTINGS`; defaults and ends are kept.
+    """
     knobs = {knob.name: knob for knob in space.knobs}
     turn = (SM_CLOCK, POWER_LIMIT)
     for attempt in range(12):
