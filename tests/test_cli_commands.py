@@ -188,3 +188,13 @@ def test_every_command_has_help(capsys: Capture) -> None:
     for name in cli.commands_at:
         assert "--help" in said(capsys, name, "--help")
     assert "Exit codes" in said(capsys, "--help")
+
+
+def test_an_export_from_a_store_that_is_not_there_touches_nothing(
+    path: Path, capsys: Capture
+) -> None:
+    before = path.read_bytes()
+    missing = path.with_name("typo.sqlite")
+    assert "no store" in refused(capsys, "export", str(path), "--store", str(missing))
+    assert not missing.exists()
+    assert path.read_bytes() == before

@@ -196,3 +196,30 @@ def test_the_trials_of_a_failed_search_are_kept(table: str, tmp_path: Path) -> N
     assert main(["tune", *options]) == 2
     with Store.open(place) as store:
         assert len(store.records()) >= 1
+
+
+def test_spreads_that_a_table_tells_become_the_uncertainty(tmp_path: Path) -> None:
+    path = tmp_path / "sd.csv"
+    path.write_text(
+        "workload,unit,power_limit_w,time_s,energy_j,time_sd_s,energy_sd_j\n"
+        "job,epoch,100,3.0,450,0.0,40\njob,epoch,200,2.0,900,0.0,40\n"
+    )
+    found = tuned("--device", f"replay:{path}", "--objective", "energy", "--search", "exhaustive")
+    assert found["chosen"]["energy_j"] == 450.0
+    assert found["chosen"]["uncertainty"] == pytest.approx(40.0, rel=0.01)
+
+
+def test_an_exhaustive_search_without_repeats_does_not_claim_to_know_the_noise(table: str) -> None:
+    options = ("--device", table, "--knobs", "power_limit,batch_size", "--search", "exhaustive")
+    assert tuned(*options)["confidence"] is None
+
+
+def test_a_search_does_not_repeat_what_repeats_to_the_last_digit(data: Path) -> None:
+    table = data / "zeus_nsdi23" / "summary_power_v100.csv"
+    found = tuned(
+        *("--device", f"replay:{table}", "--workload", "librispeech/deepspeech2"),
+        *("--knobs", "power_limit,batch_size", "--objective", "energy"),
+        *("--constraint", "slowdown<=0%"),
+    )
+    asked = [json.dumps(one["asked"], sort_keys=True) for one in found["history"]]
+    assert max(asked.count(one) for one in asked) <= 2

@@ -8,9 +8,16 @@ import pytest
 
 from fakes import FakeDevice, limits
 from lowjoule.control import Claim
-from lowjoule.errors import DeviceError, IncomparableError, InfeasibleError, UnknownNameError
+from lowjoule.errors import (
+    DeviceError,
+    IncomparableError,
+    InfeasibleError,
+    InvalidValueError,
+    UnknownNameError,
+)
 from lowjoule.knobs import Setting, Space
 from lowjoule.metering import Meter
+from lowjoule.objectives import Deadline
 from lowjoule.objectives.objective import Floats, Outcome
 from lowjoule.profiling import Profiler
 from lowjoule.source import Source
@@ -109,10 +116,10 @@ def test_a_dear_search_breaks_even_later_or_never() -> None:
     assert lost.saving.net_energy_j == pytest.approx(-700.0)
 
 
-def test_a_job_shorter_than_the_search_is_charged_for_what_was_run() -> None:
+def test_a_job_shorter_than_the_search_pays_for_all_of_it() -> None:
     device = FakeDevice(power_of=power_is_limit)
     result = drive(device, limited(100.0), limited(150.0), job=Work(1, WorkUnit.EPOCH)).run()
-    assert result.saving.net_energy_j == pytest.approx(3 * 250.0 - 500.0)
+    assert result.saving.net_energy_j == pytest.approx(250.0 - 500.0)
 
 
 def test_the_device_is_left_as_found_whatever_happens() -> None:
@@ -264,3 +271,17 @@ def test_nothing_breaks_even_for_good_where_the_chosen_setting_costs_more() -> N
     job = Work(100, WorkUnit.EPOCH)
     assert Saving.of(trials, side(250.0), side(260.0), job).break_even_work is None
     assert Saving.of(trials, side(250.0), side(200.0), job).break_even_work == 2
+
+
+def test_a_deadline_is_of_the_whole_job() -> None:
+    device = FakeDevice(time_of=lambda s: 100.0 / s.number("power_limit"), power_of=power_is_limit)
+    bound = Deadline(60.0)
+    with pytest.raises(InvalidValueError, match="job"):
+        drive(device, constraints=[bound])
+    driver = drive(device, constraints=[bound], job=Work(90, WorkUnit.EPOCH))
+    (kept,) = driver.constraints
+    slow = Outcome(time_s=np.asarray(0.7), energy_j=np.asarray(1.0))
+    fast = Outcome(time_s=np.asarray(0.6), energy_j=np.asarray(1.0))
+    assert kept.excess(slow) > 0
+    assert kept.excess(fast) <= 0
+    assert kept.text == "deadline<=60s"

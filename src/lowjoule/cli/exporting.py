@@ -18,10 +18,10 @@ def export_command(
 ) -> None:
     """Write the store's points to FILE (.csv, .jsonl or .parquet), which is replaced at once."""
     from lowjoule.cli import console
-    from lowjoule.errors import UnknownNameError
+    from lowjoule.errors import StoreError, UnknownNameError
     from lowjoule.store import Store, write_records
 
-    with Store.open(store) as opened:
+    with Store.open(store, create=False) as opened:
         kinds = opened.kinds()
         for what, name, known in (
             ("model of device", model, {kind.device_model for kind in kinds}),
@@ -30,6 +30,8 @@ def export_command(
             if name is not None and name not in known:
                 raise UnknownNameError.among(f"{what} in {opened.name}", name, known)
         records = opened.records(device_model=model, workload=workload)
+    if not records:
+        raise StoreError("there is no such point in the store", cure="import or tune --store first")
     written = write_records(records, file)
     if as_json:
         console.emit_json({"version": 1, "file": file, "written": written})

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import errno
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import IO
 
@@ -27,6 +30,7 @@ Exit codes:
   {USAGE}    bad input or a device that refused: one sentence says what and the cure
   {INTERRUPTED}  interrupted (Ctrl-C); the device is left as it was found
   {CLOSED_PIPE}  whoever read the output went away
+  143  ended by SIGTERM (129 by SIGHUP); the device is left as it was found
 """
 
 REPORT_TO = "this is a fault of lowjoule: please report it with the lines above"
@@ -100,8 +104,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _prepare_streams()
     if "_LOWJOULE_COMPLETE" in os.environ:
         cli.main(prog_name="lowjoule")
-    code = _guarded(list(sys.argv[1:] if arguments is None else arguments))
+    with _ended_by_signals():
+        code = _guarded(list(sys.argv[1:] if arguments is None else arguments))
     return _flushed(code)
+
+
+class Ended(BaseException):
+    """A signal asks the process to end: what is held is put back on the way out."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the command as Ctrl-C does; only the command line does this."""
+
+    def end(number: int, _: object) -> None:
+        raise Ended(number)
+
+    names = ("SIGTERM", "SIGHUP")
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []
+    before = {number: signal.signal(number, end) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _say_all(text: str, error: BaseException, code: int) -> int:
+    """Print a sentence, then what was noted on the way out, one line each."""
+    for line in (text, *getattr(error, "__notes__", ())):
+        _say(line, code)
+    return code
 
 
 def _guarded(arguments: list[str]) -> int:
@@ -117,9 +156,13 @@ def _guarded(arguments: list[str]) -> int:
     except click.ClickException as error:
         return _say(_usage(error), USAGE)
     except LowjouleError as error:
-        return _say(str(error), error.exit_code)
-    except (KeyboardInterrupt, click.Abort):
-        return _say("interrupted", INTERRUPTED)
+        return _say_all(str(error), error, error.exit_code)
+    except Ended as ending:
+        return _say_all(
+            f"ended by {signal.Signals(ending.number).name}", ending, 128 + ending.number
+        )
+    except (KeyboardInterrupt, click.Abort) as error:
+        return _say_all("interrupted", error, INTERRUPTED)
     except BrokenPipeError:
         return _silence()
     except OSError as error:

@@ -242,7 +242,8 @@ def knobs_option(command: F) -> F:
                 metavar="NAME,...",
                 callback=names,
                 help="What may be turned. By default all that leaves learning alone: power limit, "
-                "clocks, micro-batch; batch size and precision only when named here.",
+                "clocks, micro-batch, the batch of an inference. Precision and the batch size of "
+                "a training only when named here.",
             ),
         ),
     )

@@ -89,8 +89,13 @@ class Device(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a device that runs work knows of it beside time and energy; None is "not known"."""
+    """What a device that runs work knows of it beside time and energy; None is "not known".
 
+    `time_sd_s` and `energy_sd_j` are standard deviations of the figures of this work.
+    """
+
+    time_sd_s: float | None = None
+    energy_sd_j: float | None = None
     peak_power_w: float | None = None
     memory_bytes: float | None = None
     latency_s: float | None = None

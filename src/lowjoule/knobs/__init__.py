@@ -16,7 +16,7 @@ from lowjoule.knobs.standard import (
     micro_batch_knob,
     standard_knob,
 )
-from lowjoule.knobs.text import parse_setting, show_setting
+from lowjoule.knobs.text import parse_setting, show_setting, show_values
 from lowjoule.knobs.turning import turnable
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "parse_setting",
     "path",
     "show_setting",
+    "show_values",
     "standard_knob",
     "turnable",
 ]

@@ -6,6 +6,7 @@ from lowjoule.errors import InvalidValueError
 from lowjoule.knobs.knob import Value
 from lowjoule.knobs.setting import Setting
 from lowjoule.knobs.space import Space
+from lowjoule.knobs.standard import standard_knob
 
 
 def parse_setting(text: str, space: Space) -> Setting:
@@ -40,6 +41,15 @@ def show_setting(setting: Setting, space: Space) -> str:
     known = [f"{k.name}={k.show(setting[k.name])}" for k in space.knobs if k.name in setting]
     others = [f"{name}={value}" for name, value in setting.items() if name not in space.names]
     return ", ".join(known + others)
+
+
+def show_values(setting: Setting) -> str:
+    """Return `setting` for people where its space is not at hand, in the units of known knobs."""
+    parts = [
+        f"{name}={standard_knob(name, [value], value).show(value)}"
+        for name, value in setting.items()
+    ]
+    return ", ".join(parts)
 
 
 def _example(space: Space) -> str:

@@ -70,9 +70,10 @@ class Slowdown:
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """The work, as large as the figures are for, takes at most `time_s`."""
+    """`times` the work that the figures are for takes at most `time_s`."""
 
     time_s: float
+    times: float = 1.0
     needs_baseline: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -85,7 +86,11 @@ class Deadline:
 
     def excess(self, outcome: Outcome, baseline: Outcome | None = None) -> Floats:
         """Return by how much, of the deadline, each row is late."""
-        return _beyond(outcome.time_s, self.time_s)
+        return _beyond(outcome.time_s * self.times, self.time_s)
+
+    def over(self, times: float) -> Deadline:
+        """Return the same bound on `times` the work of the figures."""
+        return Deadline(self.time_s, times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +135,10 @@ class PeakPower:
 
 @dataclass(frozen=True, slots=True)
 class EnergyBudget:
-    """The work, as large as the figures are for, takes at most `energy_j`."""
+    """`times` the work that the figures are for takes at most `energy_j`."""
 
     energy_j: float
+    times: float = 1.0
     needs_baseline: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -145,7 +151,11 @@ class EnergyBudget:
 
     def excess(self, outcome: Outcome, baseline: Outcome | None = None) -> Floats:
         """Return by how much, of the budget, each row takes too much."""
-        return _beyond(outcome.energy_j, self.energy_j)
+        return _beyond(outcome.energy_j * self.times, self.energy_j)
+
+    def over(self, times: float) -> EnergyBudget:
+        """Return the same bound on `times` the work of the figures."""
+        return EnergyBudget(self.energy_j, times)
 
 
 @dataclass(frozen=True, slots=True)

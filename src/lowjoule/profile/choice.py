@@ -10,6 +10,7 @@ from functools import cache
 import numpy as np
 
 from lowjoule.errors import InfeasibleError
+from lowjoule.knobs import show_values
 from lowjoule.objectives.objective import Constraint, Objective, Outcome
 from lowjoule.profile.plan import Plan
 from lowjoule.profile.point import Point
@@ -96,9 +97,9 @@ def feasible_rows(profile: Profile, constraints: Sequence[Constraint]) -> Indice
         point = profile.point(closest)
         raise InfeasibleError(
             f"no point keeps to {', '.join(one.text for one in constraints)}",
-            cure=f"the closest is {dict(point.setting)} with {show(point.time_s, Unit.SECOND)}, "
-            f"{show(point.energy_j, Unit.JOULE)} and {show(point.power_w, Unit.WATT)}, "
-            f"{worst[closest]:.2%} beyond {broken.text}: relax it",
+            cure=f"the closest is {show_values(point.setting)} with "
+            f"{show(point.time_s, Unit.SECOND)}, {show(point.energy_j, Unit.JOULE)} and "
+            f"{show(point.power_w, Unit.WATT)}, {worst[closest]:.2%} beyond {broken.text}: relax it",
         )
     return rows
 

@@ -20,6 +20,7 @@ from lowjoule.source import Source
 from lowjoule.workloads import Work, Workload
 
 _GROWTH = 16.0
+_LONGEST_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +75,10 @@ class Profiler:
         window_s: float = 10.0,
         warmup_s: float = 2.0,
     ) -> None:
-        if not (window_s > 0 and warmup_s >= 0):
+        if not (0 < window_s <= _LONGEST_S and 0 <= warmup_s <= _LONGEST_S):
             raise InvalidValueError(
                 f"a window of {window_s:g} s after {warmup_s:g} s of warm-up",
-                cure="use a positive window, like 10s",
+                cure="use a positive window of at most a day, like 10s",
             )
         self._claim = claim
         self._device = device

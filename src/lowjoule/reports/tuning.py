@@ -84,6 +84,9 @@ def tuning_sentences(result: TuneResult) -> list[str]:
         sentences.append("The default is the best setting tried.")
     elif saving.break_even_work is None:
         sentences.append("The search does not pay for itself.")
+    elif saving.break_even_work > saving.job.quantity:
+        after = f"{_amount(saving.break_even_work)} {unit}s"
+        sentences.append(f"The search would pay for itself after {after}, beyond this job.")
     else:
         sentences.append(
             f"The search has paid for itself after {_amount(saving.break_even_work)} {unit}s."

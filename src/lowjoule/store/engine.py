@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -116,6 +117,8 @@ def choose_journal(engine: sa.Engine, path: Path) -> str:
     try:
         cursor = raw.cursor()
         mode = _journal(cursor, "")
+        if not os.access(path, os.W_OK):
+            return mode  # to be read only
         try:
             if mode != wanted:
                 mode = _journal(cursor, f"={wanted}")

@@ -65,7 +65,8 @@ def write_records(records: Iterable[Record], path: str | Path) -> int:
             temporary.unlink(missing_ok=True)
     except (OSError, ValueError) as error:
         raise StoreError(
-            f"{path} cannot be written ({error})", cure="give a path in a writable folder"
+            f"{path} cannot be written ({getattr(error, 'strerror', None) or error})",
+            cure="give a path in a writable folder",
         ) from None
     return len(every)
 

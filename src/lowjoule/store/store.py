@@ -83,14 +83,18 @@ class Store:
         """SQLite's journal mode ("wal", "delete"); None for other databases."""
 
     @classmethod
-    def open(cls, place: str | Path | None = None) -> Self:
+    def open(cls, place: str | Path | None = None, *, create: bool = True) -> Self:
         """Open the store at a path or SQLAlchemy URL, made where there is none.
+
+        Without `create` a file that is not there raises `StoreError`, and nothing is made.
 
         By default it is at $LOWJOULE_STORE, or in the user's data folder. An older store is
         brought up to date. Raises `StoreError`, leaving what is there untouched, for a newer
         store, a corrupt one, a database of something else, a place that cannot be written.
         """
         engine, name, path = engine_for(str(place) if place is not None else default_location())
+        if path is not None and not create and not path.exists():
+            raise StoreError(f"there is no store at {name}", cure="check the path, or import first")
         store = cls(engine, name, None)
         try:
             store._prepare(own_file=path is not None)

@@ -76,19 +76,19 @@ def choose(ledger: Ledger) -> Recommendation:
     )
 
 
-def noise_of(ledger: Ledger, entries: list[Entry], column: str) -> float:
+def noise_of(ledger: Ledger, entries: list[Entry], column: str, *, bends: bool = True) -> float:
     """Return the relative standard deviation of one trial's `column`; nan where unknown.
 
-    From repeats where there are enough, else from how far points are off the mean of their two
-    neighbours along a knob (a bend counts as noise: the figure is then too large), else from
-    the standard deviations told.
+    From repeats where there are enough, else, with `bends`, from how far points are off the
+    mean of their two neighbours along a knob (a bend counts as noise: the figure is then too
+    large), else from the standard deviations told.
     """
     repeated = [logs for e in entries if len(logs := np.log(np.array(e.values(column)))) > 1]
     freedom = sum(len(logs) - 1 for logs in repeated)
     if freedom >= _ENOUGH:
         squares = sum(float(np.sum((logs - logs.mean()) ** 2)) for logs in repeated)
         return math.sqrt(squares / freedom)
-    departures = _departures(ledger, entries, column)
+    departures = _departures(ledger, entries, column) if bends else []
     if len(departures) >= _ENOUGH:
         spread = float(np.median(np.abs(departures))) / _MEDIAN_OF_ABSOLUTE
         return spread / math.sqrt(_SECOND_DIFFERENCE)
@@ -97,8 +97,15 @@ def noise_of(ledger: Ledger, entries: list[Entry], column: str) -> float:
 
 
 def _variances(ledger: Ledger, entries: list[Entry]) -> dict[str, Floats]:
+    """Return the variance of the logarithm of each entry's mean, as it was told or repeats tell."""
     counts = np.array([float(len(entry.observations)) for entry in entries])
-    return {n: noise_of(ledger, entries, n) ** 2 / counts for n in ("time_s", "energy_j")}
+    found = {}
+    for name in ("time_s", "energy_j"):
+        usual = noise_of(ledger, entries, name, bends=False)
+        own = [entry.relative_sd(name) for entry in entries]
+        sds = np.array([usual if sd is None else sd for sd in own])
+        found[name] = sds**2 / counts
+    return found
 
 
 def _departures(ledger: Ledger, entries: list[Entry], column: str) -> list[float]:

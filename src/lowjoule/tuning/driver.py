@@ -9,8 +9,9 @@ import numpy as np
 
 from lowjoule.control import Claim
 from lowjoule.devices.interface import WorkDevice
-from lowjoule.errors import DeviceError
+from lowjoule.errors import DeviceError, InvalidValueError
 from lowjoule.knobs import POWER_LIMIT, Knob, Setting, Space, show_setting, turnable
+from lowjoule.objectives import Deadline, EnergyBudget
 from lowjoule.objectives.objective import Constraint, Objective, Outcome
 from lowjoule.profiling import Profiler, Trial
 from lowjoule.tuning.result import Saving, Side, TuneResult
@@ -58,7 +59,7 @@ class Driver:
         self.device = device
         self.workload = workload
         self.objective = objective
-        self.constraints = tuple(constraints)
+        self.constraints = tuple(self._of_job(one, job) for one in constraints)
         self.job = job or workload.job
         if self.job is not None:
             self.job.check(Work(1.0, workload.unit))
@@ -70,6 +71,18 @@ class Driver:
         self._window_s = window_s
         self._on_trial = on_trial
         self._trials: list[Trial] = []
+
+    @staticmethod
+    def _of_job(constraint: Constraint, job: Work | None) -> Constraint:
+        """Return a bound on time or energy as one on the whole job; the others are unchanged."""
+        if not isinstance(constraint, Deadline | EnergyBudget):
+            return constraint
+        if job is None:
+            raise InvalidValueError(
+                f"{constraint.text} is of a whole job and no job is given",
+                cure="say how much work it is (--job '90 epochs')",
+            )
+        return constraint.over(job.quantity)
 
     @property
     def trials(self) -> tuple[Trial, ...]:
@@ -146,6 +159,8 @@ class Driver:
             objective=found.objective,
             uncertainty=found.uncertainty,
         )
+        if chosen.setting == default.setting and default.uncertainty is None:
+            default = replace(default, uncertainty=found.uncertainty)
         if chosen.setting == default.setting or self._no_better(chosen, default):
             chosen = default
         return TuneResult(
@@ -243,7 +258,10 @@ def observe(trial: Trial) -> Observation:
         achieved=trial.achieved,
         time_s=measured.time_s / quantity,
         energy_j=measured.energy_j / quantity,
-        energy_sd_j=measured.uncertainty_j / quantity or None,
+        time_sd_s=_per(trial.told.time_sd_s, quantity),
+        energy_sd_j=_first_known(
+            _per(trial.told.energy_sd_j, quantity), measured.uncertainty_j / quantity or None
+        ),
         peak_power_w=_first_known(trial.told.peak_power_w, measured.peak_power_w),
         memory_bytes=trial.told.memory_bytes,
         latency_s=trial.told.latency_s,
@@ -251,6 +269,10 @@ def observe(trial: Trial) -> Observation:
         overhead_s=trial.overhead_s,
         overhead_j=trial.overhead_j,
     )
+
+
+def _per(value: float | None, quantity: float) -> float | None:
+    return None if value is None else value / quantity
 
 
 def _first_known(*values: float | None) -> float | None:

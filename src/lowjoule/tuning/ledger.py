@@ -31,6 +31,13 @@ class Entry:
         told = (getattr(one, column) for one in self.observations)
         return [value for value in told if value is not None]
 
+    @property
+    def settled(self) -> bool:
+        """Whether trials here repeat to the last digit, so that another would tell nothing."""
+        last = self.observations[-2:]
+        figures = {(one.time_s, one.energy_j) for one in last}
+        return len(last) == 2 and len(figures) == 1
+
     def mean(self, column: str) -> float | None:
         """Return the mean of what was told of `column`, None where nothing was."""
         values = self.values(column)
@@ -139,7 +146,7 @@ class Ledger:
         closest = int(np.argmin(excess))
         text = ", ".join(one.text for one in self.problem.constraints)
         return InfeasibleError(
-            f"none of the {len(entries)} settings tried meets {text}",
+            f"no setting tried ({len(entries)}) meets {text}",
             cure=f"the closest is {show_setting(entries[closest].setting, self.problem.space)}, "
             f"{show(float(excess[closest]), Unit.RATIO)} beyond the bound: relax it, or turn more "
             "knobs",

@@ -147,7 +147,9 @@ class LinearSearch:
 
     def _pick(self, view: Judgement, gains: Floats, rows: Floats) -> Setting | None:
         prices = self._prices(view)
-        pays = self._pays(gains, prices)
+        settled = np.zeros(len(gains), dtype=np.bool_)
+        settled[: view.told] = [entry.settled for entry in self._ledger.measured]
+        pays = self._pays(gains, prices) & ~settled
         if not pays.any():
             # a gain too small to see is no reason to leave a direction unlooked at
             looked_for = np.maximum(gains, self._smallest_gain * 1.001)

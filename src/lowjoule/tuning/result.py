@@ -47,9 +47,10 @@ class Saving:
     """What the chosen setting saves on a whole job, the search paid for.
 
     All against running `job` at the default setting. The work that trials did counts for the
-    job. `net_energy_j` and `net_time_s` are negative where the search costs more than it saves;
-    `break_even_work` is the amount of work, trials included, after which the energy spent is
-    less than the default would have spent, for good; None when that never happens.
+    job, as far as the job needs it. `net_energy_j` and `net_time_s` are negative where the search
+    costs more than it saves; `break_even_work` is the amount of work, trials included, after
+    which the energy spent is less than the default would have spent, for good; None when that
+    never happens.
     """
 
     job: Work
@@ -67,14 +68,13 @@ class Saving:
         time_s = sum(trial.total_s for trial in trials)
         energy_j = sum(trial.total_j for trial in trials)
         left = max(0.0, job.quantity - work)
-        total = work + left
         return cls(
             job=job,
             search_work=work,
             search_time_s=time_s,
             search_energy_j=energy_j,
-            net_energy_j=default.energy_j * total - energy_j - chosen.energy_j * left,
-            net_time_s=default.time_s * total - time_s - chosen.time_s * left,
+            net_energy_j=default.energy_j * job.quantity - energy_j - chosen.energy_j * left,
+            net_time_s=default.time_s * job.quantity - time_s - chosen.time_s * left,
             break_even_work=_break_even(trials, default.energy_j, chosen.energy_j),
         )
 

@@ -202,7 +202,10 @@ class ReplayDevice:
         self._segments.append(
             _Segment(start_s, end_s, point.energy_j * quantity * float(energy_factor))
         )
+        share = quantity / math.sqrt(max(point.windows, 1))
         told = Told(
+            time_sd_s=None if point.time_sd_s is None else point.time_sd_s * share,
+            energy_sd_j=None if point.energy_sd_j is None else point.energy_sd_j * share,
             peak_power_w=point.peak_power_w,
             memory_bytes=point.memory_bytes,
             latency_s=point.latency_s,
