@@ -7,6 +7,7 @@ A device reads and writes; it decides nothing. What it cannot tell is None, neve
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from lowjoule.clock import Clock
@@ -17,11 +18,23 @@ from lowjoule.workloads.work import Work
 from lowjoule.workloads.workload import Workload
 
 
+class Coverage(StrEnum):
+    """What the energy and power of a device include."""
+
+    GPU = "gpu"
+    MODULE = "module"
+    MIG_PARENT = "mig_parent"
+    PACKAGE = "package"
+    DRAM = "dram"
+    BOARD = "board"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
     """Which device this is. `uuid` identifies the board, `model` what it shares with its kind.
 
-    `shared` says whether other processes see the same board and its knobs.
+    `shared` says whether other processes see the same board and its knobs; `scope` what its
+    energy and power include; `pci_bus_id` where it sits, where it has such a place.
     """
 
     uuid: str
@@ -31,6 +44,23 @@ class Identity:
     driver: str
     source: Source
     shared: bool = True
+    scope: Coverage = Coverage.GPU
+    pci_bus_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ability:
+    """One thing that a device can or cannot do, found by trying it.
+
+    `name` is a reading ("energy counter", "instant power") or a knob; `detail` how well it works
+    ("moves every 100 ms, a read takes 2.4 ms") or what the driver answered; `cure` what makes it
+    work, where something does.
+    """
+
+    name: str
+    works: bool
+    detail: str = ""
+    cure: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +68,15 @@ class Reading:
     """What a device says now, in SI units; None is "does not say".
 
     `energy_j` is cumulative from an arbitrary start; `power_w` the device's usual power figure,
-    averaged over `power_window_s` (0 is instant); `time_s` is of the device's clock.
+    averaged over `power_window_s` (0 is instant); `average_power_w` its slow average where it has
+    one beside; `time_s` is of the device's clock.
     """
 
     time_s: float
     energy_j: float | None = None
     power_w: float | None = None
     power_window_s: float | None = None
+    average_power_w: float | None = None
     sm_clock_hz: float | None = None
     memory_clock_hz: float | None = None
     temperature_c: float | None = None
@@ -84,6 +116,15 @@ class Device(Protocol):
 
         Raises `InvalidValueError` for a value outside the domain, `DeviceError` when refused.
         """
+        ...
+
+
+@runtime_checkable
+class Probed(Protocol):
+    """A device that can say what works on it."""
+
+    def abilities(self) -> tuple[Ability, ...]:
+        """Return what was tried when it was opened, writing nothing."""
         ...
 
 
