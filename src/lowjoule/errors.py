@@ -96,6 +96,14 @@ class UnsupportedError(DeviceError):
     """The device cannot do what was asked."""
 
 
+class PermissionDeniedError(DeviceError):
+    """The device does it for administrators only; the cure names the command that does it."""
+
+
+class LostDeviceError(DeviceError):
+    """The device is gone until it is reset: nothing that is asked of it will be answered."""
+
+
 class OutOfMemoryError(DeviceError):
     """The work does not fit the device's memory at this setting."""
 

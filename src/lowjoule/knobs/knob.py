@@ -41,7 +41,8 @@ class Knob:
     `values` is the domain, ascending for numbers and in the given order for names; `default` is
     the value in force when nobody turns it. `latency_s` is how long a change takes to show.
     `changes_learning` marks knobs (batch size, precision) whose turning changes what a training
-    learns, which a tuner leaves alone unless it is told otherwise.
+    learns, `upkeep` knobs of how a device is kept (persistence); a tuner leaves both alone unless
+    it is told otherwise.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Knob:
     latency_s: float = 0.0
     privilege: Privilege = Privilege.NONE
     changes_learning: bool = False
+    upkeep: bool = False
 
     def __post_init__(self) -> None:
         if not self.values:
