@@ -128,6 +128,15 @@ class Probed(Protocol):
         ...
 
 
+@runtime_checkable
+class FastSampled(Protocol):
+    """A device that can be read faster for energy and power than for all that it says."""
+
+    def sample(self) -> Reading:
+        """Return a reading of time, energy and power alone; `DeviceError` when it is lost."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
     """What a device that runs work knows of it beside time and energy; None is "not known".

@@ -117,3 +117,8 @@ def _text(path: Path) -> str | None:
     with contextlib.suppress(OSError):
         return path.read_text(encoding="utf-8", errors="replace").strip()
     return None
+
+
+def woken(driver: Driver, board: Board) -> Board:
+    """Return `board` as NVML tells it, which wakes it; raises `DeviceError`."""
+    return _board(driver, driver.machine("nvmlDeviceGetHandleByPciBusId", board.pci_bus_id))

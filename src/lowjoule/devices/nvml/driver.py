@@ -48,7 +48,8 @@ class Driver:
     """NVML in this process, for all its threads.
 
     Boards are named by UUID, as a handle does not outlive a fork. Every call raises
-    `LostDeviceError` where the board is gone and `DeviceError` where the driver is. There is no clean-up in a destructor: `close` ends it, and so does the process.
+    `LostDeviceError` where the board is gone and `DeviceError` where the driver is. There is no
+    clean-up in a destructor: `close` ends it, and so does the process.
     """
 
     def __init__(self) -> None:
