@@ -10,7 +10,7 @@ from lowjoule.knobs.standard import BATCH_SIZE, MICRO_BATCH
 
 
 def turnable(space: Space, names: Iterable[str] | None = None) -> Space:
-    """Return `space` free in `names` alone, by default in all but what changes learning or is upkeep.
+    """Return `space` free in `names` alone, by default in what leaves learning and upkeep alone.
 
     A batch size that is turned runs whole, so the micro-batch is then left out of the space
     unless it is named too (in a table that lists its settings it stays). Raises

@@ -12,7 +12,7 @@ from lowjoule.devices.nvml.device import NvmlDevice
 from lowjoule.devices.nvml.driver import DRIVER, Driver
 from lowjoule.devices.nvml.visible import Board, Seen, Visibility, select, visible
 from lowjoule.devices.registry import Available, OpenOptions
-from lowjoule.errors import DeviceError, InvalidValueError, MissingExtraError
+from lowjoule.errors import DeviceError, InvalidValueError, LowjouleError, MissingExtraError
 
 _MODULE = "@module"
 _SHORT = 12  # "GPU-8932f937"
@@ -31,11 +31,14 @@ class NvmlBackend:
         self._root = root
 
     def available(self) -> tuple[Available, ...]:
-        """Return the visible boards, waking none; none at all without a driver."""
+        """Return the visible boards, waking none; none at all without a driver.
+
+        Where the kernel has a driver that cannot be reached from here, one entry says why.
+        """
         try:
             found = inventory(self._driver, self._root)
-        except (DeviceError, MissingExtraError):
-            return ()
+        except (DeviceError, MissingExtraError) as error:
+            return _unreachable(error, self._root)
         try:
             shown = _visibility(found.boards)
             notes = (*found.notes, *shown.notes)
@@ -94,6 +97,12 @@ def _visibility(boards: Sequence[Board]) -> Visibility:
     return visible(
         boards, environment.get("CUDA_VISIBLE_DEVICES"), environment.get("CUDA_DEVICE_ORDER")
     )
+
+
+def _unreachable(error: LowjouleError, root: Path) -> tuple[Available, ...]:
+    if not (root / "proc/driver/nvidia/version").exists():
+        return ()
+    return (Available(spec="nvml:0", title="NVIDIA driver", remark=f"out of reach: {error}"),)
 
 
 def _available(seen: Seen, notes: Sequence[str]) -> Available:

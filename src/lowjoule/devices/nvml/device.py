@@ -130,11 +130,8 @@ class NvmlDevice:
             for name in sorted(values, key=lambda name: _turn(name, values[name])):
                 self._controls[name].write(values[name])
             achieved = {name: self._now(name) for name in values}
-            enforced = {}
-            for name, value in achieved.items():
-                kept = self._controls[name].enforced()
-                if kept is not None and kept != value:
-                    enforced[name] = kept
+            kept = {name: self._kept(name, value) for name, value in achieved.items()}
+            enforced = {name: value for name, value in kept.items() if value is not None}
             return Applied(setting, Setting(achieved), enforced)
 
     def abilities(self) -> tuple[Ability, ...]:
@@ -175,6 +172,15 @@ class NvmlDevice:
             period_s=statistics.median(steps) if steps else None, read_s=statistics.median(costs)
         )
         return self._counter
+
+    def _kept(self, name: str, value: Value) -> Value | None:
+        """Return what another authority makes of a knob at `value`; None where it leaves it."""
+        kept = self._controls[name].enforced()
+        if kept not in {None, value}:
+            # our own write may take a while to be kept
+            self.clock.sleep(self._space.knob(name).latency_s)
+            kept = self._controls[name].enforced()
+        return None if kept == value else kept
 
     def _now(self, name: str) -> Value:
         """Return the value in force of a knob, which becomes one of its values."""
