@@ -11,12 +11,13 @@ from pathlib import Path
 from lowjoule.devices.interface import Ability
 from lowjoule.devices.nvml.controls import PERSISTENCE, Control, enforced_limit_w
 from lowjoule.devices.nvml.driver import Driver
+from lowjoule.devices.nvml.profiles import POWER_PROFILE
 from lowjoule.devices.nvml.sensors import Sensors
 from lowjoule.knobs import MEMORY_CLOCK, POWER_LIMIT, SM_CLOCK
 from lowjoule.quantities import Unit, show
 
 _CAP_SYS_ADMIN = 21
-_KNOBS = (POWER_LIMIT, SM_CLOCK, MEMORY_CLOCK, PERSISTENCE)
+_KNOBS = (POWER_LIMIT, SM_CLOCK, MEMORY_CLOCK, PERSISTENCE, POWER_PROFILE)
 _UNREAD_LOCK = "a lock set elsewhere is not seen: NVML does not tell locked clocks"
 
 

@@ -40,7 +40,12 @@ class Code(IntEnum):
 TRANSIENT = frozenset({Code.UNKNOWN, Code.TIMEOUT})
 LOST = frozenset({Code.GPU_IS_LOST, Code.RESET_REQUIRED, Code.GPU_NOT_FOUND})
 DRIVERLESS = frozenset(
-    {Code.DRIVER_NOT_LOADED, Code.LIBRARY_NOT_FOUND, Code.LIB_RM_VERSION_MISMATCH}
+    {
+        Code.UNINITIALIZED,
+        Code.DRIVER_NOT_LOADED,
+        Code.LIBRARY_NOT_FOUND,
+        Code.LIB_RM_VERSION_MISMATCH,
+    }
 )
 UNSUPPORTED = frozenset(
     {

@@ -8,6 +8,7 @@ from typing import Protocol
 from lowjoule.devices.nvml import fields
 from lowjoule.devices.nvml.driver import Driver
 from lowjoule.devices.nvml.fields import field_values
+from lowjoule.devices.nvml.profiles import POWER_PROFILE, power_profile
 from lowjoule.errors import DeviceError
 from lowjoule.knobs import MEMORY_CLOCK, POWER_LIMIT, SM_CLOCK, Knob, Privilege, Value
 from lowjoule.knobs.standard import standard_knob
@@ -197,6 +198,8 @@ def controls(driver: Driver, uuid: str, known_locks: dict[str, float]) -> dict[s
             found[name] = LockedClock(driver, uuid, name, clocks_mhz, known_locks.get(name))
     if driver.ask(uuid, "nvmlDeviceGetPersistenceMode") is not None:
         found[PERSISTENCE] = Persistence(driver, uuid)
+    if (profile := power_profile(driver, uuid)) is not None:
+        found[POWER_PROFILE] = profile
     return found
 
 

@@ -18,7 +18,6 @@ from lowjoule.devices.nvml.driver import DRIVER, Driver
 from lowjoule.devices.nvml.visible import Seen
 from lowjoule.errors import UnsupportedError
 from lowjoule.knobs import Applied, Setting, Space, Value
-from lowjoule.knobs.standard import standard_knob
 from lowjoule.source import Source
 
 _POLL_S = 0.001
@@ -187,9 +186,10 @@ class NvmlDevice:
         value = self._controls[name].current()
         knob = self._space.knob(name)
         if value not in knob.values:
-            wider = standard_knob(
-                name, (*knob.values, value), knob.default, latency_s=knob.latency_s
-            )
+            values = (*knob.values, value)
+            if not isinstance(value, str):
+                values = tuple(sorted(values, key=float))
+            wider = replace(knob, values=values)
             kept = (wider if one.name == name else one for one in self._space.knobs)
             self._space = replace(self._space, knobs=tuple(kept))
         return value

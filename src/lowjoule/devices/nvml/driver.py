@@ -97,6 +97,11 @@ class Driver:
             raise driver_error(answer.code)
         return answer
 
+    def structure(self, name: str) -> Any | None:
+        """Return a new structure of the binding to be filled, None where it has none so called."""
+        kind = getattr(_library(), name, None)
+        return None if kind is None else kind()
+
     def close(self) -> None:
         """End the use of NVML, once no thread is inside; it starts again when next asked.
 

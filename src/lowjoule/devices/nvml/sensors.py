@@ -83,7 +83,10 @@ def probe(driver: Driver, uuid: str, *, module: bool) -> Sensors:
     instant, own, whole = ((fields.INSTANT_POWER, one) for one in (scope, 0, 1))
     limit = (fields.MOST_LIMIT, scope)
     asked = list(dict.fromkeys([energy, average, instant, own, whole, limit]))
-    told = field_values(driver, uuid, asked)
+    told = dict(field_values(driver, uuid, asked))
+    if not any(answer.works for answer in told.values()):
+        # one field that a driver has never heard of may cost all of them
+        told = {one: field_values(driver, uuid, [one])[one] for one in asked}
     found = {
         "energy counter": told[energy],
         "instant power": _positive(told[instant]),

@@ -1,0 +1,57 @@
+"""Machines of NVIDIA boards that do not exist, behind the real binding."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from lowjoule.clock import VirtualClock
+from lowjoule.devices.nvml.backend import NvmlBackend
+from lowjoule.devices.nvml.device import NvmlDevice
+from lowjoule.devices.nvml.driver import DRIVER
+from lowjoule.devices.nvml.visible import Seen
+from lowjoule.testing.nvml import Board, FakeNvml
+
+A = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"
+B = "GPU-12345678-0000-4106-c12f-000000000002"
+CLOCKS = {2619e6: (1980e6, 1500e6, 900e6, 210e6), 1593e6: (1980e6, 210e6)}
+
+
+class MachineClock(VirtualClock):
+    """Time that is the machine's too."""
+
+    def __init__(self, fake: FakeNvml) -> None:
+        super().__init__()
+        self._fake = fake
+
+    def sleep(self, duration_s: float) -> None:
+        if duration_s > 0:
+            super().sleep(duration_s)
+            self._fake.advance(duration_s)
+
+
+@contextlib.contextmanager
+def machine(folder: Path, *boards: Board) -> Iterator[FakeNvml]:
+    """Boards that this process sees, a second after the driver's start."""
+    with FakeNvml(list(boards), folder=folder, virtual=True) as fake, fake.loaded():
+        fake.advance(1.0)
+        try:
+            yield fake
+        finally:
+            DRIVER.close()
+
+
+def opened(fake: FakeNvml, uuid: str = A, *, module: bool = False) -> NvmlDevice:
+    """The device of a board, in the machine's time, seen whatever the environment says."""
+    (seen,) = (one for one in NvmlBackend(root=fake_root()).select(None) if one.board.uuid == uuid)
+    return device_of(fake, seen, module=module)
+
+
+def device_of(fake: FakeNvml, seen: Seen, *, module: bool = False) -> NvmlDevice:
+    return NvmlDevice(seen, module=module, clock=MachineClock(fake), root=fake_root())
+
+
+def fake_root() -> Path:
+    """A root without /sys and /proc, so that this machine's own boards do not matter."""
+    return Path("/nonexistent")

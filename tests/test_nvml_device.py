@@ -1,0 +1,615 @@
+"""NVIDIA boards through the real binding: what is said, what is written, what is refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pynvml")
+from nvml_machines import CLOCKS, A, B, MachineClock, device_of, fake_root, machine, opened
+
+from lowjoule.control import Claim
+from lowjoule.devices.interface import Ability, Coverage, Device, FastSampled, Probed
+from lowjoule.devices.nvml.backend import NvmlBackend
+from lowjoule.devices.nvml.codes import driver_error
+from lowjoule.devices.nvml.device import NvmlDevice
+from lowjoule.devices.nvml.driver import DRIVER
+from lowjoule.devices.registry import OpenOptions
+from lowjoule.errors import (
+    DeviceError,
+    InvalidValueError,
+    LostDeviceError,
+    PermissionDeniedError,
+    UnknownNameError,
+    UnsupportedError,
+)
+from lowjoule.knobs import MEMORY_CLOCK, POWER_LIMIT, SM_CLOCK, Setting, turnable
+from lowjoule.testing.conformance import DeviceConformance
+from lowjoule.testing.nvml import Board, FakeNvml, compiler
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
+
+LIMIT = "nvmlDeviceSetPowerManagementLimit"
+FIELDS = "nvmlDeviceGetFieldValues"
+COUNTER = "nvmlDeviceGetTotalEnergyConsumption"
+
+
+def board(**more: object) -> Board:
+    plain = {"uuid": A, "pci_bus_id": "00000000:3B:00.0", "clocks_hz": CLOCKS}
+    return Board(**{**plain, **more})  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> Iterator[FakeNvml]:
+    with machine(tmp_path, board()) as one:
+        yield one
+
+
+def ability(device: NvmlDevice, name: str) -> Ability:
+    (found,) = (one for one in device.abilities() if one.name == name)
+    return found
+
+
+class TestNvml(DeviceConformance):
+    @pytest.fixture(autouse=True)
+    def _machine(self, tmp_path: Path) -> Iterator[None]:
+        with machine(tmp_path, board(limit_w=(100.0, 110.0))) as self.fake:
+            self.fake[0].load([(0.0, 90.0)])
+            yield
+
+    def open(self, seed: int = 0) -> Device:
+        return opened(self.fake)
+
+
+class TestNvmlModule(DeviceConformance):
+    @pytest.fixture(autouse=True)
+    def _machine(self, tmp_path: Path) -> Iterator[None]:
+        with machine(tmp_path, board(limit_w=(100.0, 103.0), module_w=80.0)) as self.fake:
+            yield
+
+    def open(self, seed: int = 0) -> Device:
+        return opened(self.fake, module=True)
+
+
+# which device
+
+
+def test_only_the_boards_that_a_job_was_given_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    with machine(tmp_path, board(), board(uuid=B, pci_bus_id="00000000:5E:00.0")):
+        (one,) = NvmlBackend(root=fake_root()).available()
+        assert one.spec == f"nvml:{B}"
+        assert A[:12] in one.remark
+        with pytest.raises(UnknownNameError, match="hides it"):
+            NvmlBackend(root=fake_root()).open(A, OpenOptions())
+
+
+@pytest.mark.parametrize("name", [A, "GPU-8932f937", "0", "3b:00.0", "00000000:3B:00.0"])
+def test_a_board_is_opened_by_any_of_its_names(fake: FakeNvml, name: str) -> None:
+    device = NvmlBackend(root=fake_root()).open(name, OpenOptions())
+    assert device.identity.uuid == A
+    assert device.identity.pci_bus_id == "0000:3b:00.0"
+
+
+@pytest.mark.parametrize("name", ["GPU-ffff", "9", "4b:00.0", "MIG-1", "cuda", A[:-1] + "0"])
+def test_an_unknown_name_is_refused(fake: FakeNvml, name: str) -> None:
+    with pytest.raises(UnknownNameError, match=name):
+        NvmlBackend(root=fake_root()).open(name, OpenOptions())
+
+
+def test_an_index_is_not_trusted_on_a_mixed_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = board(uuid=B, pci_bus_id="00000000:5E:00.0", name="NVIDIA T4")
+    with machine(tmp_path, board(), other):
+        backend = NvmlBackend(root=fake_root())
+        with pytest.raises(InvalidValueError, match="CUDA_DEVICE_ORDER"):
+            backend.open("0", OpenOptions())
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+        with pytest.raises(InvalidValueError, match="CUDA_DEVICE_ORDER"):
+            backend.open("0", OpenOptions())
+        assert backend.open(A, OpenOptions()).identity.uuid == A
+        assert "not known" in backend.available()[0].remark
+        monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+        assert backend.open("0", OpenOptions()).identity.uuid == B
+
+
+def test_mig_slices_are_their_parent_once(tmp_path: Path) -> None:
+    with machine(tmp_path, board(instances=2)) as fake:
+        backend = NvmlBackend(root=fake_root())
+        (whole,) = backend.select(None)
+        assert len(whole.board.slices) == 2
+        names = [piece.uuid for piece in whole.board.slices]
+        (seen,) = backend.select(names)
+        device = device_of(fake, seen)
+        assert device.identity.uuid == A
+        assert device.identity.scope is Coverage.MIG_PARENT
+        assert names[0] in device.notes[0]
+        assert A in device.notes[0]
+        assert backend.open(names[1], OpenOptions()).identity.uuid == A
+        assert len(backend.available()) == 1
+        assert device.read().energy_j is not None
+        assert device.read().utilisation is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "count"), [(None, 2), ("0", 1), ("0,1", 2), ([B, A], 2), ([], 0), ("", 0)]
+)
+def test_a_selection_in_every_form(tmp_path: Path, wanted: object, count: int) -> None:
+    with machine(tmp_path, board(), board(uuid=B, pci_bus_id="00000000:5E:00.0")):
+        assert len(NvmlBackend(root=fake_root()).select(wanted)) == count  # type: ignore[arg-type]
+
+
+def suspended(root: Path, address: str, status: str, uuid: str) -> None:
+    place = root / "sys/bus/pci/devices" / address
+    (place / "power").mkdir(parents=True)
+    (place / "vendor").write_text("0x10de\n")
+    (place / "class").write_text("0x030200\n")
+    (place / "power/runtime_status").write_text(f"{status}\n")
+    said = root / "proc/driver/nvidia/gpus" / address
+    said.mkdir(parents=True)
+    (said / "information").write_text(f"Model: \t NVIDIA H100 80GB HBM3\nGPU UUID: \t {uuid}\n")
+
+
+def test_listing_wakes_no_sleeping_board(tmp_path: Path) -> None:
+    suspended(tmp_path / "root", "0000:3b:00.0", "suspended", A)
+    suspended(tmp_path / "root", "0000:5e:00.0", "active", B)
+    two = (board(), board(uuid=B, pci_bus_id="00000000:5E:00.0"))
+    with machine(tmp_path, *two) as fake:
+        fake[0].fail("nvmlDeviceGetName", 15)
+        found = NvmlBackend(root=tmp_path / "root").available()
+        assert [one.spec for one in found] == [f"nvml:{A}", f"nvml:{B}"]
+        assert "asleep" in found[0].remark
+        assert fake[0].calls("nvmlDeviceGetUUID") == 0
+        assert fake[1].calls("nvmlDeviceGetUUID") > 0
+
+
+def test_a_sleeping_board_that_is_named_is_woken(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    suspended(root, "0000:3b:00.0", "suspended", "GPU-????????-????-????-????-????????????")
+    with machine(tmp_path, board()):
+        backend = NvmlBackend(root=root)
+        assert backend.available()[0].spec == "nvml:0000:3b:00.0"
+        assert backend.open("0000:3b:00.0", OpenOptions()).identity.uuid == A
+
+
+# what a reading is
+
+
+def test_a_reading_has_all_that_the_board_says(fake: FakeNvml) -> None:
+    fake[0].load([(0.0, 300.0)])
+    device = opened(fake)
+    assert isinstance(device, FastSampled)
+    assert isinstance(device, Probed)
+    begin = device.read()
+    device.clock.sleep(2.0)
+    end = device.read()
+    assert begin.energy_j is not None
+    assert end.energy_j is not None
+    assert end.energy_j - begin.energy_j == pytest.approx(600.0, rel=0.05)
+    assert end.power_w == pytest.approx(300.0)
+    assert end.power_window_s == 0.0
+    assert end.average_power_w == pytest.approx(300.0, rel=0.05)
+    assert end.sm_clock_hz == 1980e6
+    assert end.memory_clock_hz == 2619e6
+    assert end.temperature_c == 40.0
+    assert end.utilisation == 1.0
+
+
+def test_a_sample_is_energy_and_power_in_one_call(fake: FakeNvml) -> None:
+    device = opened(fake)
+    before = {name: fake[0].calls(name) for name in (FIELDS, COUNTER)}
+    sample, reading = device.sample(), device.read()
+    assert (sample.energy_j, sample.power_w) == (reading.energy_j, reading.power_w)
+    assert fake[0].calls(FIELDS) == before[FIELDS] + 2
+    assert fake[0].calls(COUNTER) == before[COUNTER]
+    assert sample.temperature_c is None
+
+
+def test_no_counter_is_missing_and_never_zero(tmp_path: Path) -> None:
+    with machine(tmp_path, board(missing=(COUNTER,))) as fake:
+        fake[0].fail_field(83, 3)
+        device = opened(fake)
+        assert device.read().energy_j is None
+        assert device.read().power_w is not None
+        assert not ability(device, "energy counter").works
+        with pytest.raises(UnsupportedError, match="no energy counter"):
+            device.measure_counter()
+
+
+def test_a_counter_that_only_the_call_knows_is_used(fake: FakeNvml) -> None:
+    fake[0].fail_field(83, 3)
+    assert opened(fake).sample().energy_j is not None
+
+
+def test_a_driver_without_field_values_is_asked_by_calls(tmp_path: Path) -> None:
+    with machine(tmp_path, board(missing=(FIELDS,))) as fake:
+        fake[0].load([(0.0, 300.0)])
+        device = opened(fake)
+        device.clock.sleep(3.0)
+        reading = device.read()
+        assert reading.energy_j is not None
+        assert reading.power_w == pytest.approx(300.0)
+        assert reading.power_window_s == 1.0
+        assert reading.average_power_w is None
+        assert "not known" in ability(device, "power usage").detail
+
+
+def test_a_power_that_is_never_supported_is_missing(tmp_path: Path) -> None:
+    with machine(tmp_path, board(missing=(FIELDS, COUNTER, "nvmlDeviceGetPowerUsage"))) as fake:
+        device = opened(fake)
+        reading = device.read()
+        assert (reading.energy_j, reading.power_w, reading.power_window_s) == (None, None, None)
+        assert not ability(device, "power usage").works
+
+
+def test_each_field_is_judged_by_its_own_return_code(fake: FakeNvml) -> None:
+    fake[0].fail_field(186, 2)
+    device = opened(fake)
+    fake[0].load([(0.0, 300.0)])
+    device.clock.sleep(0.5)
+    reading = device.read()
+    assert reading.power_window_s == 1.0
+    assert reading.power_w == reading.average_power_w
+    assert reading.power_w is not None
+    assert reading.power_w < 300.0
+    assert not ability(device, "instant power").works
+    assert ability(device, "average power").works
+
+
+@pytest.mark.parametrize("power_w", [0.0, 1e5])
+def test_an_impossible_power_is_missing(fake: FakeNvml, power_w: float) -> None:
+    device = opened(fake)
+    fake[0].report_power(power_w)
+    assert device.read().power_w is None
+    assert device.read().power_window_s is None
+    assert device.sample().energy_j is not None
+
+
+def test_a_failing_question_is_missing_and_the_others_are_there(fake: FakeNvml) -> None:
+    device = opened(fake)
+    fake[0].fail("nvmlDeviceGetTemperature", 3)
+    fake[0].fail("nvmlDeviceGetUtilizationRates", 999)
+    reading = device.read()
+    assert reading.temperature_c is None
+    assert reading.utilisation is None
+    assert reading.energy_j is not None
+
+
+def test_a_passing_failure_is_tried_again(fake: FakeNvml) -> None:
+    device = opened(fake)
+    fake[0].fail(FIELDS, 999, times=2)
+    assert device.sample().energy_j is not None
+
+
+def test_a_lost_board_is_said_with_a_cure(fake: FakeNvml) -> None:
+    device = opened(fake)
+    fake[0].lose()
+    for ask in (device.read, device.sample, device.current):
+        with pytest.raises(LostDeviceError, match=A) as caught:
+            ask()
+        assert "nvidia-smi -r" in caught.value.cure
+
+
+def test_why_clocks_are_held_back_is_said_in_words(fake: FakeNvml) -> None:
+    device = opened(fake)
+    assert device.read().throttle_reasons == frozenset()
+    fake[0].load([(0.0, 900.0)])
+    assert device.read().throttle_reasons == {"power"}
+
+
+def test_a_module_has_its_counter_and_the_gpu_has_none(tmp_path: Path) -> None:
+    with machine(tmp_path, board(module_w=150.0)) as fake:
+        fake[0].load([(0.0, 300.0)])
+        gpu, module = opened(fake), opened(fake, module=True)
+        assert gpu.read().energy_j is None
+        assert gpu.read().power_w == pytest.approx(300.0)
+        assert module.read().power_w == pytest.approx(450.0)
+        begin = module.sample()
+        module.clock.sleep(2.0)
+        end = module.sample()
+        assert begin.energy_j is not None
+        assert end.energy_j is not None
+        assert end.energy_j - begin.energy_j == pytest.approx(900.0, rel=0.05)
+        assert (gpu.identity.scope, module.identity.scope) == (Coverage.GPU, Coverage.MODULE)
+        assert gpu.identity.uuid == module.identity.uuid
+        assert f"nvml:{A}@module" in str(ability(gpu, "energy counter").cure)
+        assert NvmlBackend(root=fake_root()).open(f"{A}@module", OpenOptions())
+
+
+def test_a_module_that_there_is_not_is_refused(fake: FakeNvml) -> None:
+    with pytest.raises(UnsupportedError, match="module"):
+        opened(fake, module=True)
+
+
+def test_the_counters_period_is_measured_when_asked(tmp_path: Path) -> None:
+    with machine(tmp_path, board(tick_s=0.1)) as fake:
+        device = opened(fake)
+        measured = device.measure_counter()
+        assert measured.period_s == pytest.approx(0.1, rel=0.1)
+        assert "0.1" in ability(device, "energy counter").detail
+
+
+# control
+
+
+def test_looking_writes_nothing(fake: FakeNvml) -> None:
+    NvmlBackend(root=fake_root()).available()
+    device = opened(fake)
+    device.read()
+    device.sample()
+    device.current()
+    device.abilities()
+    device.measure_counter()
+    assert fake.writes() == []
+
+
+def test_a_limit_is_read_back_requested_and_enforced(tmp_path: Path) -> None:
+    with machine(tmp_path, board(other_limit_w=250.0)) as fake:
+        device = opened(fake)
+        applied = device.apply(Setting({POWER_LIMIT: 300.0}))
+        assert applied.achieved == {POWER_LIMIT: 300.0}
+        assert applied.enforced == {POWER_LIMIT: 250.0}
+        assert not applied.exact
+        assert device.apply(Setting({POWER_LIMIT: 220.0})).exact
+
+
+def test_a_limit_that_shows_late_is_no_other_authoritys(fake: FakeNvml) -> None:
+    device = opened(fake)
+    fake[0].delay_effect(LIMIT, 0.1)
+    assert device.apply(Setting({POWER_LIMIT: 300.0})).exact
+
+
+def test_a_driver_that_clamps_is_shown_as_achieved(fake: FakeNvml) -> None:
+    device = opened(fake)
+    fake[0].clamp(LIMIT, 350.4e3, 700e3)
+    applied = device.apply(Setting({POWER_LIMIT: 300.0}))
+    assert applied.achieved == {POWER_LIMIT: 350.4}
+    assert device.current()[POWER_LIMIT] == 350.4
+    device.space.check(device.current())
+
+
+def test_a_driver_that_lies_is_shown_as_achieved(fake: FakeNvml) -> None:
+    device = opened(fake)
+    fake[0].lie(LIMIT)
+    assert device.apply(Setting({POWER_LIMIT: 300.0})).achieved == {POWER_LIMIT: 700.0}
+
+
+def test_the_limits_are_whole_watts_with_both_ends(fake: FakeNvml) -> None:
+    values = opened(fake).space.knob(POWER_LIMIT).values
+    assert values == tuple(float(value) for value in range(200, 701))
+
+
+def test_a_limit_that_somebody_else_set_can_be_put_back(fake: FakeNvml) -> None:
+    device = opened(fake)
+    with Claim(device, "another", [POWER_LIMIT]) as claim:
+        claim.apply(Setting({POWER_LIMIT: 300.0}))
+    fake[0].set_limit(287.25)
+    with Claim(device, "ours", [POWER_LIMIT]) as claim:
+        assert claim.prior[POWER_LIMIT] == 287.25
+        claim.apply(Setting({POWER_LIMIT: 300.0}))
+    assert device.current()[POWER_LIMIT] == 287.25
+    assert claim.notes == []
+
+
+def test_a_refusal_names_the_exact_command(fake: FakeNvml) -> None:
+    device = opened(fake)
+    fake.refuse_writes()
+    asked = {
+        (POWER_LIMIT, 250.0): f"sudo nvidia-smi -i {A} -pl 250",
+        (SM_CLOCK, 900e6): f"sudo nvidia-smi -i {A} -lgc 210,900",
+        (SM_CLOCK, 1980e6): f"sudo nvidia-smi -i {A} -rgc",
+        (MEMORY_CLOCK, 1593e6): f"sudo nvidia-smi -i {A} -lmc 1593,1593",
+        (MEMORY_CLOCK, 2619e6): f"sudo nvidia-smi -i {A} -rmc",
+        ("persistence", "off"): f"sudo nvidia-smi -i {A} -pm 0",
+    }
+    before = device.current()
+    for (name, value), command in asked.items():
+        with pytest.raises(PermissionDeniedError) as caught:
+            device.apply(Setting({name: value}))
+        assert caught.value.cure == command
+    assert device.current() == before
+
+
+def test_a_limit_out_of_range_is_refused_before_any_write(fake: FakeNvml) -> None:
+    device = opened(fake)
+    for limit_w in (199.0, 701.0, 0.0, -1.0):
+        with pytest.raises(InvalidValueError):
+            device.apply(Setting({POWER_LIMIT: limit_w, SM_CLOCK: 900e6}))
+    assert fake.writes() == []
+
+
+def test_a_limit_that_cannot_be_set_is_no_knob(tmp_path: Path) -> None:
+    missing = ("nvmlDeviceGetPowerManagementLimitConstraints",)
+    with machine(tmp_path, board(missing=missing)) as fake:
+        device = opened(fake)
+        assert POWER_LIMIT not in device.space.names
+        assert "700 W is enforced" in ability(device, POWER_LIMIT).detail
+
+
+def test_a_setter_that_is_not_supported_is_said(tmp_path: Path) -> None:
+    with machine(tmp_path, board(missing=(LIMIT,))) as fake:
+        device = opened(fake)
+        with pytest.raises(UnsupportedError, match=LIMIT):
+            device.apply(Setting({POWER_LIMIT: 300.0}))
+
+
+def test_a_locked_clock_leaves_the_board_free_to_rest(fake: FakeNvml) -> None:
+    device = opened(fake)
+    assert device.current()[SM_CLOCK] == 1980e6
+    device.apply(Setting({SM_CLOCK: 900e6}))
+    assert device.current()[SM_CLOCK] == 900e6
+    assert fake.writes()[-1].arguments == (210, 900)
+    device.apply(Setting({SM_CLOCK: 1980e6}))
+    assert fake.writes()[-1].function == "nvmlDeviceResetGpuLockedClocks"
+
+
+def test_a_memory_clock_is_locked_and_set_free(fake: FakeNvml) -> None:
+    device = opened(fake)
+    device.apply(Setting({MEMORY_CLOCK: 1593e6}))
+    assert fake.writes()[-1].arguments == (1593, 1593)
+    device.apply(Setting({MEMORY_CLOCK: 2619e6}))
+    assert fake.writes()[-1].function == "nvmlDeviceResetMemoryLockedClocks"
+
+
+def test_a_known_lock_is_what_is_in_force(fake: FakeNvml) -> None:
+    (seen,) = NvmlBackend(root=fake_root()).select(None)
+    device = NvmlDevice(seen, clock=MachineClock(fake), known_locks={SM_CLOCK: 900e6})
+    assert device.current()[SM_CLOCK] == 900e6
+    assert "does not tell" in ability(device, SM_CLOCK).detail
+
+
+def test_a_knob_of_one_value_is_absent(tmp_path: Path) -> None:
+    with machine(tmp_path, board(clocks_hz={2619e6: (1980e6, 900e6)})) as fake:
+        assert MEMORY_CLOCK not in opened(fake).space.names
+
+
+def test_persistence_goes_on_first_and_off_last(tmp_path: Path) -> None:
+    with machine(tmp_path, board(persistence=False)) as fake:
+        device = opened(fake)
+        assert device.current()["persistence"] == "off"
+        device.apply(Setting({POWER_LIMIT: 300.0, "persistence": "on"}))
+        assert [one.function for one in fake.writes()] == ["nvmlDeviceSetPersistenceMode", LIMIT]
+        device.apply(Setting({POWER_LIMIT: 400.0, "persistence": "off"}))
+        assert fake.writes()[-1].function == "nvmlDeviceSetPersistenceMode"
+
+
+def test_no_search_turns_persistence_by_itself(fake: FakeNvml) -> None:
+    space = opened(fake).space
+    assert len(turnable(space).knob("persistence").values) == 1
+    assert len(turnable(space, ["persistence"]).knob("persistence").values) == 2
+
+
+def test_who_may_not_write_is_told_without_a_write(fake: FakeNvml, tmp_path: Path) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    status = tmp_path / "proc/self/status"
+    (seen,) = NvmlBackend(root=fake_root()).select(None)
+    device = NvmlDevice(seen, clock=MachineClock(fake), root=tmp_path)
+    status.write_text("Uid:\t0\t0\nCapEff:\t00000000a80425fb\n")
+    assert not ability(device, POWER_LIMIT).works
+    assert "needs administrator" in ability(device, POWER_LIMIT).detail
+    assert "-pl 700" in str(ability(device, POWER_LIMIT).cure)
+    status.write_text("CapEff:\t000001ffffffffff\n")
+    assert ability(device, POWER_LIMIT).works
+
+
+# life of a process
+
+
+def test_a_device_lives_on_after_a_fork(fake: FakeNvml) -> None:
+    device = opened(fake)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = 0 if device.read().energy_j is not None else 2
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    assert device.read().energy_j is not None
+
+
+def test_a_library_that_somebody_else_has_ended_is_started_again(fake: FakeNvml) -> None:
+    import pynvml
+
+    device = opened(fake)
+    pynvml.nvmlShutdown()
+    assert device.read().energy_j is not None
+
+
+def test_another_user_of_the_library_keeps_it(fake: FakeNvml) -> None:
+    import pynvml
+
+    pynvml.nvmlInit()
+    device = opened(fake)
+    DRIVER.close()
+    assert pynvml.nvmlDeviceGetCount() == 1
+    assert device.read().energy_j is not None
+    pynvml.nvmlShutdown()
+
+
+@pytest.mark.parametrize(
+    ("code", "cure"), [(9, "modprobe nvidia"), (18, "reboot"), (999, "nvidia-smi")]
+)
+def test_a_driver_that_does_not_start_is_said(fake: FakeNvml, code: int, cure: str) -> None:
+    DRIVER.close()
+    fake.fail("nvmlInitWithFlags", code)
+    with pytest.raises(DeviceError, match=cure):
+        NvmlBackend(root=fake_root()).open("0", OpenOptions())
+    assert NvmlBackend(root=fake_root()).available() == ()
+
+
+def test_a_driver_out_of_reach_is_listed_with_the_reason(fake: FakeNvml, tmp_path: Path) -> None:
+    DRIVER.close()
+    fake.fail("nvmlInitWithFlags", 18)
+    (tmp_path / "proc/driver/nvidia").mkdir(parents=True)
+    (tmp_path / "proc/driver/nvidia/version").write_text("NVRM version\n")
+    (one,) = NvmlBackend(root=tmp_path).available()
+    assert "reboot" in one.remark
+
+
+def test_a_missing_library_names_the_containers_flag() -> None:
+    assert "--gpus all" in driver_error(12).cure
+
+
+def python(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    inherited = {**os.environ, **environment}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=inherited,
+        timeout=60,
+    )
+
+
+def test_a_thread_that_outlives_the_program_does_not_crash_it(fake: FakeNvml) -> None:
+    code = (
+        "import threading\n"
+        "from lowjoule.devices.nvml.backend import NvmlBackend\n"
+        "from lowjoule.devices.registry import OpenOptions\n"
+        "device = NvmlBackend().open('0', OpenOptions())\n"
+        "started = threading.Event()\n"
+        "def ask():\n"
+        "    while True:\n"
+        "        device.read()\n"
+        "        started.set()\n"
+        "threading.Thread(target=ask, daemon=True).start()\n"
+        "started.wait()\n"
+    )
+    done = python(code, fake.environment())
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "Traceback" not in done.stderr.replace("DeviceError", "")
+
+
+def test_a_shadowing_module_is_said(tmp_path: Path) -> None:
+    (tmp_path / "pynvml").mkdir()
+    (tmp_path / "pynvml/__init__.py").write_text("nvmlInit = None\n")
+    code = (
+        "from lowjoule.devices.nvml.backend import NvmlBackend\n"
+        "from lowjoule.devices.registry import OpenOptions\n"
+        "from lowjoule.errors import MissingExtraError\n"
+        "try:\n    NvmlBackend().open('0', OpenOptions())\n"
+        "except MissingExtraError as error:\n    print(error)\n"
+    )
+    paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    assert "pip uninstall -y pynvml" in python(code, {"PYTHONPATH": paths}).stdout
+
+
+def test_importing_loads_no_driver() -> None:
+    code = "import sys, lowjoule.devices.nvml.backend; print('pynvml' in sys.modules)"
+    assert python(code, {}).stdout == "False\n"
