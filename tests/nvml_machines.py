@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from lowjoule.clock import VirtualClock
 from lowjoule.devices.nvml.backend import NvmlBackend
 from lowjoule.devices.nvml.device import NvmlDevice
 from lowjoule.devices.nvml.driver import DRIVER
@@ -16,19 +15,6 @@ from lowjoule.testing.nvml import Board, FakeNvml
 A = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"
 B = "GPU-12345678-0000-4106-c12f-000000000002"
 CLOCKS = {2619e6: (1980e6, 1500e6, 900e6, 210e6), 1593e6: (1980e6, 210e6)}
-
-
-class MachineClock(VirtualClock):
-    """Time that is the machine's too."""
-
-    def __init__(self, fake: FakeNvml) -> None:
-        super().__init__()
-        self._fake = fake
-
-    def sleep(self, duration_s: float) -> None:
-        if duration_s > 0:
-            super().sleep(duration_s)
-            self._fake.advance(duration_s)
 
 
 @contextlib.contextmanager
@@ -49,7 +35,7 @@ def opened(fake: FakeNvml, uuid: str = A, *, module: bool = False) -> NvmlDevice
 
 
 def device_of(fake: FakeNvml, seen: Seen, *, module: bool = False) -> NvmlDevice:
-    return NvmlDevice(seen, module=module, clock=MachineClock(fake), root=fake_root())
+    return NvmlDevice(seen, module=module, clock=fake.clock, root=fake_root())
 
 
 def fake_root() -> Path:

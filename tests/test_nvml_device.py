@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("pynvml")
-from nvml_machines import CLOCKS, A, B, MachineClock, device_of, fake_root, machine, opened
+from nvml_machines import CLOCKS, A, B, device_of, fake_root, machine, opened
 
 from lowjoule.control import Claim
 from lowjoule.devices.interface import Ability, Coverage, Device, FastSampled, Probed
@@ -30,7 +30,7 @@ from lowjoule.errors import (
 )
 from lowjoule.knobs import MEMORY_CLOCK, POWER_LIMIT, SM_CLOCK, Setting, turnable
 from lowjoule.testing.conformance import DeviceConformance
-from lowjoule.testing.nvml import Board, FakeNvml, compiler
+from lowjoule.testing.nvml import SETTERS, Board, FakeNvml, compiler
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
 
@@ -169,12 +169,12 @@ def test_listing_wakes_no_sleeping_board(tmp_path: Path) -> None:
     suspended(tmp_path / "root", "0000:5e:00.0", "active", B)
     two = (board(), board(uuid=B, pci_bus_id="00000000:5E:00.0"))
     with machine(tmp_path, *two) as fake:
-        fake[0].fail("nvmlDeviceGetName", 15)
+        fake[0].lose()
         found = NvmlBackend(root=tmp_path / "root").available()
         assert [one.spec for one in found] == [f"nvml:{A}", f"nvml:{B}"]
         assert "asleep" in found[0].remark
-        assert fake[0].calls("nvmlDeviceGetUUID") == 0
-        assert fake[1].calls("nvmlDeviceGetUUID") > 0
+        assert fake.calls("nvmlDeviceGetHandleByIndex_v2") == 0
+        assert fake.calls("nvmlDeviceGetUUID") == 1
 
 
 def test_a_sleeping_board_that_is_named_is_woken(tmp_path: Path) -> None:
@@ -211,17 +211,17 @@ def test_a_reading_has_all_that_the_board_says(fake: FakeNvml) -> None:
 
 def test_a_sample_is_energy_and_power_in_one_call(fake: FakeNvml) -> None:
     device = opened(fake)
-    before = {name: fake[0].calls(name) for name in (FIELDS, COUNTER)}
+    before = {name: fake.calls(name) for name in (FIELDS, COUNTER)}
     sample, reading = device.sample(), device.read()
     assert (sample.energy_j, sample.power_w) == (reading.energy_j, reading.power_w)
-    assert fake[0].calls(FIELDS) == before[FIELDS] + 2
-    assert fake[0].calls(COUNTER) == before[COUNTER]
+    assert fake.calls(FIELDS) == before[FIELDS] + 2
+    assert fake.calls(COUNTER) == before[COUNTER]
     assert sample.temperature_c is None
 
 
 def test_no_counter_is_missing_and_never_zero(tmp_path: Path) -> None:
     with machine(tmp_path, board(missing=(COUNTER,))) as fake:
-        fake[0].fail_field(83, 3)
+        fake[0].field(83, code=3)
         device = opened(fake)
         assert device.read().energy_j is None
         assert device.read().power_w is not None
@@ -231,7 +231,7 @@ def test_no_counter_is_missing_and_never_zero(tmp_path: Path) -> None:
 
 
 def test_a_counter_that_only_the_call_knows_is_used(fake: FakeNvml) -> None:
-    fake[0].fail_field(83, 3)
+    fake[0].field(83, code=3)
     assert opened(fake).sample().energy_j is not None
 
 
@@ -257,7 +257,7 @@ def test_a_power_that_is_never_supported_is_missing(tmp_path: Path) -> None:
 
 
 def test_each_field_is_judged_by_its_own_return_code(fake: FakeNvml) -> None:
-    fake[0].fail_field(186, 2)
+    fake[0].field(186, code=2)
     device = opened(fake)
     fake[0].load([(0.0, 300.0)])
     device.clock.sleep(0.5)
@@ -273,7 +273,7 @@ def test_each_field_is_judged_by_its_own_return_code(fake: FakeNvml) -> None:
 @pytest.mark.parametrize("power_w", [0.0, 1e5])
 def test_an_impossible_power_is_missing(fake: FakeNvml, power_w: float) -> None:
     device = opened(fake)
-    fake[0].report_power(power_w)
+    fake[0].show_power(power_w)
     assert device.read().power_w is None
     assert device.read().power_window_s is None
     assert device.sample().energy_j is not None
@@ -369,7 +369,7 @@ def test_a_limit_is_read_back_requested_and_enforced(tmp_path: Path) -> None:
 
 def test_a_limit_that_shows_late_is_no_other_authoritys(fake: FakeNvml) -> None:
     device = opened(fake)
-    fake[0].delay_effect(LIMIT, 0.1)
+    fake[0].late(LIMIT, 0.1)
     assert device.apply(Setting({POWER_LIMIT: 300.0})).exact
 
 
@@ -397,7 +397,7 @@ def test_a_limit_that_somebody_else_set_can_be_put_back(fake: FakeNvml) -> None:
     device = opened(fake)
     with Claim(device, "another", [POWER_LIMIT]) as claim:
         claim.apply(Setting({POWER_LIMIT: 300.0}))
-    fake[0].set_limit(287.25)
+    fake[0].put(limit_w=287.25)
     with Claim(device, "ours", [POWER_LIMIT]) as claim:
         assert claim.prior[POWER_LIMIT] == 287.25
         claim.apply(Setting({POWER_LIMIT: 300.0}))
@@ -407,7 +407,7 @@ def test_a_limit_that_somebody_else_set_can_be_put_back(fake: FakeNvml) -> None:
 
 def test_a_refusal_names_the_exact_command(fake: FakeNvml) -> None:
     device = opened(fake)
-    fake.refuse_writes()
+    fake[0].fail(SETTERS, 4)
     asked = {
         (POWER_LIMIT, 250.0): f"sudo nvidia-smi -i {A} -pl 250",
         (SM_CLOCK, 900e6): f"sudo nvidia-smi -i {A} -lgc 210,900",
@@ -467,7 +467,7 @@ def test_a_memory_clock_is_locked_and_set_free(fake: FakeNvml) -> None:
 
 def test_a_known_lock_is_what_is_in_force(fake: FakeNvml) -> None:
     (seen,) = NvmlBackend(root=fake_root()).select(None)
-    device = NvmlDevice(seen, clock=MachineClock(fake), known_locks={SM_CLOCK: 900e6})
+    device = NvmlDevice(seen, clock=fake.clock, known_locks={SM_CLOCK: 900e6})
     assert device.current()[SM_CLOCK] == 900e6
     assert "does not tell" in ability(device, SM_CLOCK).detail
 
@@ -497,7 +497,7 @@ def test_who_may_not_write_is_told_without_a_write(fake: FakeNvml, tmp_path: Pat
     (tmp_path / "proc/self").mkdir(parents=True)
     status = tmp_path / "proc/self/status"
     (seen,) = NvmlBackend(root=fake_root()).select(None)
-    device = NvmlDevice(seen, clock=MachineClock(fake), root=tmp_path)
+    device = NvmlDevice(seen, clock=fake.clock, root=tmp_path)
     status.write_text("Uid:\t0\t0\nCapEff:\t00000000a80425fb\n")
     assert not ability(device, POWER_LIMIT).works
     assert "needs administrator" in ability(device, POWER_LIMIT).detail

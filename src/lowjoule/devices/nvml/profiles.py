@@ -96,7 +96,7 @@ class PowerProfile:
         return ",".join(str(one) for one in _numbers(self._state().requestedProfilesMask)) or "0"
 
     def _request(self, function: str, numbers: set[int], value: Value) -> None:
-        wanted = self._driver.structure("c_nvmlWorkloadPowerProfileRequestedProfiles_v1_t")
+        wanted: Any = self._driver.structure("c_nvmlWorkloadPowerProfileRequestedProfiles_v1_t")
         for one in numbers:
             wanted.requestedProfilesMask.mask[one // _WORD] |= 1 << (one % _WORD)
         self._driver.tell(self._uuid, function, wanted, cure=self.command(value))
