@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from lowjoule.devices.interface import Ability
 from lowjoule.devices.nvml.backend import NvmlBackend
 from lowjoule.devices.nvml.device import NvmlDevice
 from lowjoule.devices.nvml.driver import DRIVER
@@ -14,6 +15,7 @@ from lowjoule.testing.nvml import Board, FakeNvml
 
 A = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"
 B = "GPU-12345678-0000-4106-c12f-000000000002"
+LIMIT = "nvmlDeviceSetPowerManagementLimit"
 CLOCKS = {2619e6: (1980e6, 1500e6, 900e6, 210e6), 1593e6: (1980e6, 210e6)}
 
 
@@ -41,3 +43,13 @@ def device_of(fake: FakeNvml, seen: Seen, *, module: bool = False) -> NvmlDevice
 def fake_root() -> Path:
     """A root without /sys and /proc, so that this machine's own boards do not matter."""
     return Path("/nonexistent")
+
+
+def board(**more: object) -> Board:
+    plain = {"uuid": A, "pci_bus_id": "00000000:3B:00.0", "clocks_hz": CLOCKS}
+    return Board(**{**plain, **more})  # type: ignore[arg-type]
+
+
+def ability(device: NvmlDevice, name: str) -> Ability:
+    (found,) = (one for one in device.abilities() if one.name == name)
+    return found

@@ -1,47 +1,27 @@
-"""NVIDIA boards through the real binding: what is said, what is written, what is refused."""
+"""NVIDIA boards through the real binding: which they are, and what they say."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("pynvml")
-from nvml_machines import CLOCKS, A, B, device_of, fake_root, machine, opened
-
-from lowjoule.control import Claim
-from lowjoule.devices.interface import Ability, Coverage, Device, FastSampled, Probed
+from lowjoule.devices.interface import Coverage, Device, FastSampled, Probed
 from lowjoule.devices.nvml.backend import NvmlBackend
-from lowjoule.devices.nvml.codes import driver_error
-from lowjoule.devices.nvml.device import NvmlDevice
-from lowjoule.devices.nvml.driver import DRIVER
 from lowjoule.devices.registry import OpenOptions
 from lowjoule.errors import (
-    DeviceError,
     InvalidValueError,
     LostDeviceError,
-    PermissionDeniedError,
     UnknownNameError,
     UnsupportedError,
 )
-from lowjoule.knobs import MEMORY_CLOCK, POWER_LIMIT, SM_CLOCK, Setting, turnable
 from lowjoule.testing.conformance import DeviceConformance
-from lowjoule.testing.nvml import SETTERS, Board, FakeNvml, compiler
+from lowjoule.testing.nvml import FakeNvml, compiler
+from nvml_machines import A, B, ability, board, device_of, fake_root, machine, opened
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
-
-LIMIT = "nvmlDeviceSetPowerManagementLimit"
-FIELDS = "nvmlDeviceGetFieldValues"
-COUNTER = "nvmlDeviceGetTotalEnergyConsumption"
-
-
-def board(**more: object) -> Board:
-    plain = {"uuid": A, "pci_bus_id": "00000000:3B:00.0", "clocks_hz": CLOCKS}
-    return Board(**{**plain, **more})  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)
@@ -56,9 +36,8 @@ def fake(tmp_path: Path) -> Iterator[FakeNvml]:
         yield one
 
 
-def ability(device: NvmlDevice, name: str) -> Ability:
-    (found,) = (one for one in device.abilities() if one.name == name)
-    return found
+FIELDS = "nvmlDeviceGetFieldValues"
+COUNTER = "nvmlDeviceGetTotalEnergyConsumption"
 
 
 class TestNvml(DeviceConformance):
@@ -341,275 +320,3 @@ def test_the_counters_period_is_measured_when_asked(tmp_path: Path) -> None:
         measured = device.measure_counter()
         assert measured.period_s == pytest.approx(0.1, rel=0.1)
         assert "0.1" in ability(device, "energy counter").detail
-
-
-# control
-
-
-def test_looking_writes_nothing(fake: FakeNvml) -> None:
-    NvmlBackend(root=fake_root()).available()
-    device = opened(fake)
-    device.read()
-    device.sample()
-    device.current()
-    device.abilities()
-    device.measure_counter()
-    assert fake.writes() == []
-
-
-def test_a_limit_is_read_back_requested_and_enforced(tmp_path: Path) -> None:
-    with machine(tmp_path, board(other_limit_w=250.0)) as fake:
-        device = opened(fake)
-        applied = device.apply(Setting({POWER_LIMIT: 300.0}))
-        assert applied.achieved == {POWER_LIMIT: 300.0}
-        assert applied.enforced == {POWER_LIMIT: 250.0}
-        assert not applied.exact
-        assert device.apply(Setting({POWER_LIMIT: 220.0})).exact
-
-
-def test_a_limit_that_shows_late_is_no_other_authoritys(fake: FakeNvml) -> None:
-    device = opened(fake)
-    fake[0].late(LIMIT, 0.1)
-    assert device.apply(Setting({POWER_LIMIT: 300.0})).exact
-
-
-def test_a_driver_that_clamps_is_shown_as_achieved(fake: FakeNvml) -> None:
-    device = opened(fake)
-    fake[0].clamp(LIMIT, 350.4e3, 700e3)
-    applied = device.apply(Setting({POWER_LIMIT: 300.0}))
-    assert applied.achieved == {POWER_LIMIT: 350.4}
-    assert device.current()[POWER_LIMIT] == 350.4
-    device.space.check(device.current())
-
-
-def test_a_driver_that_lies_is_shown_as_achieved(fake: FakeNvml) -> None:
-    device = opened(fake)
-    fake[0].lie(LIMIT)
-    assert device.apply(Setting({POWER_LIMIT: 300.0})).achieved == {POWER_LIMIT: 700.0}
-
-
-def test_the_limits_are_whole_watts_with_both_ends(fake: FakeNvml) -> None:
-    values = opened(fake).space.knob(POWER_LIMIT).values
-    assert values == tuple(float(value) for value in range(200, 701))
-
-
-def test_a_limit_that_somebody_else_set_can_be_put_back(fake: FakeNvml) -> None:
-    device = opened(fake)
-    with Claim(device, "another", [POWER_LIMIT]) as claim:
-        claim.apply(Setting({POWER_LIMIT: 300.0}))
-    fake[0].put(limit_w=287.25)
-    with Claim(device, "ours", [POWER_LIMIT]) as claim:
-        assert claim.prior[POWER_LIMIT] == 287.25
-        claim.apply(Setting({POWER_LIMIT: 300.0}))
-    assert device.current()[POWER_LIMIT] == 287.25
-    assert claim.notes == []
-
-
-def test_a_refusal_names_the_exact_command(fake: FakeNvml) -> None:
-    device = opened(fake)
-    fake[0].fail(SETTERS, 4)
-    asked = {
-        (POWER_LIMIT, 250.0): f"sudo nvidia-smi -i {A} -pl 250",
-        (SM_CLOCK, 900e6): f"sudo nvidia-smi -i {A} -lgc 210,900",
-        (SM_CLOCK, 1980e6): f"sudo nvidia-smi -i {A} -rgc",
-        (MEMORY_CLOCK, 1593e6): f"sudo nvidia-smi -i {A} -lmc 1593,1593",
-        (MEMORY_CLOCK, 2619e6): f"sudo nvidia-smi -i {A} -rmc",
-        ("persistence", "off"): f"sudo nvidia-smi -i {A} -pm 0",
-    }
-    before = device.current()
-    for (name, value), command in asked.items():
-        with pytest.raises(PermissionDeniedError) as caught:
-            device.apply(Setting({name: value}))
-        assert caught.value.cure == command
-    assert device.current() == before
-
-
-def test_a_limit_out_of_range_is_refused_before_any_write(fake: FakeNvml) -> None:
-    device = opened(fake)
-    for limit_w in (199.0, 701.0, 0.0, -1.0):
-        with pytest.raises(InvalidValueError):
-            device.apply(Setting({POWER_LIMIT: limit_w, SM_CLOCK: 900e6}))
-    assert fake.writes() == []
-
-
-def test_a_limit_that_cannot_be_set_is_no_knob(tmp_path: Path) -> None:
-    missing = ("nvmlDeviceGetPowerManagementLimitConstraints",)
-    with machine(tmp_path, board(missing=missing)) as fake:
-        device = opened(fake)
-        assert POWER_LIMIT not in device.space.names
-        assert "700 W is enforced" in ability(device, POWER_LIMIT).detail
-
-
-def test_a_setter_that_is_not_supported_is_said(tmp_path: Path) -> None:
-    with machine(tmp_path, board(missing=(LIMIT,))) as fake:
-        device = opened(fake)
-        with pytest.raises(UnsupportedError, match=LIMIT):
-            device.apply(Setting({POWER_LIMIT: 300.0}))
-
-
-def test_a_locked_clock_leaves_the_board_free_to_rest(fake: FakeNvml) -> None:
-    device = opened(fake)
-    assert device.current()[SM_CLOCK] == 1980e6
-    device.apply(Setting({SM_CLOCK: 900e6}))
-    assert device.current()[SM_CLOCK] == 900e6
-    assert fake.writes()[-1].arguments == (210, 900)
-    device.apply(Setting({SM_CLOCK: 1980e6}))
-    assert fake.writes()[-1].function == "nvmlDeviceResetGpuLockedClocks"
-
-
-def test_a_memory_clock_is_locked_and_set_free(fake: FakeNvml) -> None:
-    device = opened(fake)
-    device.apply(Setting({MEMORY_CLOCK: 1593e6}))
-    assert fake.writes()[-1].arguments == (1593, 1593)
-    device.apply(Setting({MEMORY_CLOCK: 2619e6}))
-    assert fake.writes()[-1].function == "nvmlDeviceResetMemoryLockedClocks"
-
-
-def test_a_known_lock_is_what_is_in_force(fake: FakeNvml) -> None:
-    (seen,) = NvmlBackend(root=fake_root()).select(None)
-    device = NvmlDevice(seen, clock=fake.clock, known_locks={SM_CLOCK: 900e6})
-    assert device.current()[SM_CLOCK] == 900e6
-    assert "does not tell" in ability(device, SM_CLOCK).detail
-
-
-def test_a_knob_of_one_value_is_absent(tmp_path: Path) -> None:
-    with machine(tmp_path, board(clocks_hz={2619e6: (1980e6, 900e6)})) as fake:
-        assert MEMORY_CLOCK not in opened(fake).space.names
-
-
-def test_persistence_goes_on_first_and_off_last(tmp_path: Path) -> None:
-    with machine(tmp_path, board(persistence=False)) as fake:
-        device = opened(fake)
-        assert device.current()["persistence"] == "off"
-        device.apply(Setting({POWER_LIMIT: 300.0, "persistence": "on"}))
-        assert [one.function for one in fake.writes()] == ["nvmlDeviceSetPersistenceMode", LIMIT]
-        device.apply(Setting({POWER_LIMIT: 400.0, "persistence": "off"}))
-        assert fake.writes()[-1].function == "nvmlDeviceSetPersistenceMode"
-
-
-def test_no_search_turns_persistence_by_itself(fake: FakeNvml) -> None:
-    space = opened(fake).space
-    assert len(turnable(space).knob("persistence").values) == 1
-    assert len(turnable(space, ["persistence"]).knob("persistence").values) == 2
-
-
-def test_who_may_not_write_is_told_without_a_write(fake: FakeNvml, tmp_path: Path) -> None:
-    (tmp_path / "proc/self").mkdir(parents=True)
-    status = tmp_path / "proc/self/status"
-    (seen,) = NvmlBackend(root=fake_root()).select(None)
-    device = NvmlDevice(seen, clock=fake.clock, root=tmp_path)
-    status.write_text("Uid:\t0\t0\nCapEff:\t00000000a80425fb\n")
-    assert not ability(device, POWER_LIMIT).works
-    assert "needs administrator" in ability(device, POWER_LIMIT).detail
-    assert "-pl 700" in str(ability(device, POWER_LIMIT).cure)
-    status.write_text("CapEff:\t000001ffffffffff\n")
-    assert ability(device, POWER_LIMIT).works
-
-
-# life of a process
-
-
-def test_a_device_lives_on_after_a_fork(fake: FakeNvml) -> None:
-    device = opened(fake)
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            code = 0 if device.read().energy_j is not None else 2
-        finally:
-            os._exit(code)
-    assert os.waitpid(child, 0)[1] == 0
-    assert device.read().energy_j is not None
-
-
-def test_a_library_that_somebody_else_has_ended_is_started_again(fake: FakeNvml) -> None:
-    import pynvml
-
-    device = opened(fake)
-    pynvml.nvmlShutdown()
-    assert device.read().energy_j is not None
-
-
-def test_another_user_of_the_library_keeps_it(fake: FakeNvml) -> None:
-    import pynvml
-
-    pynvml.nvmlInit()
-    device = opened(fake)
-    DRIVER.close()
-    assert pynvml.nvmlDeviceGetCount() == 1
-    assert device.read().energy_j is not None
-    pynvml.nvmlShutdown()
-
-
-@pytest.mark.parametrize(
-    ("code", "cure"), [(9, "modprobe nvidia"), (18, "reboot"), (999, "nvidia-smi")]
-)
-def test_a_driver_that_does_not_start_is_said(fake: FakeNvml, code: int, cure: str) -> None:
-    DRIVER.close()
-    fake.fail("nvmlInitWithFlags", code)
-    with pytest.raises(DeviceError, match=cure):
-        NvmlBackend(root=fake_root()).open("0", OpenOptions())
-    assert NvmlBackend(root=fake_root()).available() == ()
-
-
-def test_a_driver_out_of_reach_is_listed_with_the_reason(fake: FakeNvml, tmp_path: Path) -> None:
-    DRIVER.close()
-    fake.fail("nvmlInitWithFlags", 18)
-    (tmp_path / "proc/driver/nvidia").mkdir(parents=True)
-    (tmp_path / "proc/driver/nvidia/version").write_text("NVRM version\n")
-    (one,) = NvmlBackend(root=tmp_path).available()
-    assert "reboot" in one.remark
-
-
-def test_a_missing_library_names_the_containers_flag() -> None:
-    assert "--gpus all" in driver_error(12).cure
-
-
-def python(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    inherited = {**os.environ, **environment}
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        check=False,
-        capture_output=True,
-        text=True,
-        env=inherited,
-        timeout=60,
-    )
-
-
-def test_a_thread_that_outlives_the_program_does_not_crash_it(fake: FakeNvml) -> None:
-    code = (
-        "import threading\n"
-        "from lowjoule.devices.nvml.backend import NvmlBackend\n"
-        "from lowjoule.devices.registry import OpenOptions\n"
-        "device = NvmlBackend().open('0', OpenOptions())\n"
-        "started = threading.Event()\n"
-        "def ask():\n"
-        "    while True:\n"
-        "        device.read()\n"
-        "        started.set()\n"
-        "threading.Thread(target=ask, daemon=True).start()\n"
-        "started.wait()\n"
-    )
-    done = python(code, fake.environment())
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "Traceback" not in done.stderr.replace("DeviceError", "")
-
-
-def test_a_shadowing_module_is_said(tmp_path: Path) -> None:
-    (tmp_path / "pynvml").mkdir()
-    (tmp_path / "pynvml/__init__.py").write_text("nvmlInit = None\n")
-    code = (
-        "from lowjoule.devices.nvml.backend import NvmlBackend\n"
-        "from lowjoule.devices.registry import OpenOptions\n"
-        "from lowjoule.errors import MissingExtraError\n"
-        "try:\n    NvmlBackend().open('0', OpenOptions())\n"
-        "except MissingExtraError as error:\n    print(error)\n"
-    )
-    paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    assert "pip uninstall -y pynvml" in python(code, {"PYTHONPATH": paths}).stdout
-
-
-def test_importing_loads_no_driver() -> None:
-    code = "import sys, lowjoule.devices.nvml.backend; print('pynvml' in sys.modules)"
-    assert python(code, {}).stdout == "False\n"

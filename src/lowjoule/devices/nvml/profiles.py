@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from ctypes import byref
 from typing import Any
 
 from lowjoule.devices.nvml.driver import Driver
@@ -99,7 +100,7 @@ class PowerProfile:
         wanted: Any = self._driver.structure("c_nvmlWorkloadPowerProfileRequestedProfiles_v1_t")
         for one in numbers:
             wanted.requestedProfilesMask.mask[one // _WORD] |= 1 << (one % _WORD)
-        self._driver.tell(self._uuid, function, wanted, cure=self.command(value))
+        self._driver.tell(self._uuid, function, byref(wanted), cure=self.command(value))
 
     def _state(self) -> Any:
         state = _state(self._driver, self._uuid)
@@ -118,8 +119,9 @@ def power_profile(driver: Driver, uuid: str) -> PowerProfile | None:
 
 
 def _state(driver: Driver, uuid: str) -> Any | None:
+    # the binding hands these structures on as they come: it is for us to pass them by reference
     state = driver.structure("c_nvmlWorkloadPowerProfileCurrentProfiles_v1_t")
-    if state is None or not driver.attempt(uuid, _GET, state).works:
+    if state is None or not driver.attempt(uuid, _GET, byref(state)).works:
         return None
     return state
 
