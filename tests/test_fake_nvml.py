@@ -142,6 +142,7 @@ periods = st.one_of(st.none(), st.floats(0.001, 0.5))
     latency_s=st.floats(0.0, 2.0),
 )
 def test_the_counter_is_the_truth_to_within_a_tick(
+    *,
     tmp_path_factory: pytest.TempPathFactory,
     traces: list[tuple[list[tuple[float, float]], float | None, float]],
     limits: list[tuple[int, float]],
