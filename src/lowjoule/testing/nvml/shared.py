@@ -123,7 +123,7 @@ def revert(board: SharedBoard, time_s: float) -> None:
         epoch.limit_mw = board.limit_default_mw
         epoch.sm_min_mhz = epoch.sm_max_mhz = 0
         epoch.memory_min_mhz = epoch.memory_max_mhz = 0
-    board.reset_s = time_s
+    board.reset_s, board.reset_known = time_s, False
     board.frozen_s = -1.0
     board.counter_step_j = 0.0
 

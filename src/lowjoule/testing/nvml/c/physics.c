@@ -143,6 +143,9 @@ u32 memory_clock_mhz(const Board *board, double time_s) {
 static void forget(Board *board) {
     int half = board->epochs / 2;
     know(board, board->epochs - 1);
+    if (!board->reset_known)
+        board->reset_j = energy_j(board, board->reset_s);
+    board->reset_known = 1;
     memmove(board->epoch, board->epoch + half, (size_t)(board->epochs - half) * sizeof(Epoch));
     board->epochs -= half;
     board->epochs_known -= half;
@@ -175,6 +178,7 @@ void revert(Board *board, double time_s) {
         epoch->memory_min_mhz = epoch->memory_max_mhz = 0;
     }
     board->reset_s = time_s;
+    board->reset_known = 0;
     board->frozen_s = -1.0;
     board->counter_step_j = 0.0;
 }

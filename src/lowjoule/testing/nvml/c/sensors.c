@@ -32,7 +32,8 @@ u64 counter_mj(Board *board, double time_s) {
         last_tick_s(time_s, board->tick_period_s, board->tick_phase_s, board->tick_jitter_s);
     if (tick_s < board->reset_s)
         tick_s = board->reset_s;
-    double true_j = energy_j(board, tick_s) - energy_j(board, board->reset_s);
+    double reset_j = board->reset_known ? board->reset_j : energy_j(board, board->reset_s);
+    double true_j = energy_j(board, tick_s) - reset_j;
     if (board->module_w > 0.0)
         true_j += board->module_w * (tick_s - board->reset_s);
     double shown_mj = 1000.0 * (board->counter_gain * true_j + board->counter_step_j);

@@ -115,9 +115,11 @@ typedef struct {
     double module_w;       /* what the module draws beside the GPU; negative: no such scope */
     double memory_w;       /* negative: no such scope */
     double reset_s;        /* when the counter was last 0 */
+    double reset_j;        /* true energy until then, if known for it is long ago */
     double frozen_s;       /* negative: not frozen */
     double counter_step_j; /* added to the counter */
     double power_reading_w; /* what every power reading says; negative: the truth */
+    int32_t reset_known;
     int32_t usage_is_average;
     int32_t clock_scales_power;
     int32_t process_count;
