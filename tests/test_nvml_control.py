@@ -129,6 +129,15 @@ def test_a_limit_that_cannot_be_set_is_no_knob(tmp_path: Path) -> None:
         assert "700 W is enforced" in ability(device, POWER_LIMIT).detail
 
 
+def test_an_unreadable_request_leaves_the_enforced_limit(tmp_path: Path) -> None:
+    with machine(tmp_path, board(missing=("nvmlDeviceGetPowerManagementLimit",))) as fake:
+        assert POWER_LIMIT in opened(fake).space.names
+        fake[0].field(192, code=3)
+        device = opened(fake)
+        assert POWER_LIMIT not in device.space.names
+        assert "700 W is enforced" in ability(device, POWER_LIMIT).detail
+
+
 def test_a_setter_that_is_not_supported_is_said(tmp_path: Path) -> None:
     with machine(tmp_path, board(missing=(LIMIT,))) as fake:
         device = opened(fake)

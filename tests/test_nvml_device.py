@@ -258,6 +258,28 @@ def test_an_impossible_power_is_missing(fake: FakeNvml, power_w: float) -> None:
     assert device.sample().energy_j is not None
 
 
+def test_an_impossible_energy_is_missing(fake: FakeNvml) -> None:
+    device = opened(fake)
+    fake[0].step_counter(3e15)
+    assert device.read().energy_j is None
+
+
+def test_a_counter_of_zero_is_missing_until_it_counts(fake: FakeNvml) -> None:
+    device = opened(fake)
+    fake.reload_driver()
+    assert device.sample().energy_j is None
+    fake.advance(0.1)
+    assert device.sample().energy_j is not None
+
+
+@pytest.mark.parametrize("value_type", range(6))
+def test_a_field_may_have_any_type(fake: FakeNvml, value_type: int) -> None:
+    device = opened(fake)
+    fake[0].load([(0.0, 300.0)])
+    fake[0].field(186, value_type=value_type)
+    assert device.read().power_w == pytest.approx(300.0)
+
+
 def test_a_failing_question_is_missing_and_the_others_are_there(fake: FakeNvml) -> None:
     device = opened(fake)
     fake[0].fail("nvmlDeviceGetTemperature", 3)

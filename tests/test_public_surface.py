@@ -13,7 +13,17 @@ import lowjoule
 from lowjoule.cli.main import cli
 
 SNAPSHOT = Path(__file__).parent / "snapshots" / "surface.txt"
-HEAVY = ("sqlalchemy", "rich", "matplotlib", "torch", "pyarrow", "scipy", "sklearn", "click")
+HEAVY = (
+    "sqlalchemy",
+    "rich",
+    "matplotlib",
+    "torch",
+    "pyarrow",
+    "scipy",
+    "sklearn",
+    "click",
+    "pynvml",
+)
 
 
 def surface() -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, cast
@@ -20,7 +19,7 @@ from lowjoule.devices.nvml.codes import (
     driver_error,
     words,
 )
-from lowjoule.errors import DeviceError, MissingExtraError
+from lowjoule.errors import MissingExtraError
 
 _TRIES = 3
 _CLOSING_S = 1.0
@@ -133,8 +132,11 @@ class Driver:
             return Answer(None, Code.FUNCTION_NOT_FOUND)
         answer = Answer(None, Code.UNKNOWN)
         for _ in range(_TRIES):
-            with self._started():
+            self._enter()
+            try:
                 answer = self._once(call, uuid, arguments)
+            finally:
+                self._leave()
             if answer.code == Code.UNINITIALIZED:
                 # another library of this process has ended NVML once too often
                 self._forget()
@@ -156,24 +158,20 @@ class Driver:
             handle = self._handles[uuid] = found.value
         return self._code(call, (handle, *arguments))
 
-    @contextmanager
-    def _started(self) -> Iterator[None]:
-        """Hold NVML open during a call; starts it where this process has not."""
+    def _enter(self) -> None:
+        """Hold NVML open for a call; starts it where this process has not."""
         with self._guard:
             if self._ending and threading.current_thread() is not threading.main_thread():
-                raise DeviceError(
-                    "the program ends, and with it the use of the NVIDIA driver",
-                    cure="join threads that read a device before the program ends",
-                )
+                # ends the thread without a word, as the interpreter is about to do
+                raise SystemExit
             if self._pid != os.getpid():
                 self._start()
             self._inside += 1
-        try:
-            yield
-        finally:
-            with self._guard:
-                self._inside -= 1
-                self._guard.notify_all()
+
+    def _leave(self) -> None:
+        with self._guard:
+            self._inside -= 1
+            self._guard.notify_all()
 
     def _start(self) -> None:
         # In a child NVML still counts the parent's use. That is not ended here: ending the last
