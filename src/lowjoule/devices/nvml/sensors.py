@@ -82,11 +82,7 @@ def probe(driver: Driver, uuid: str, *, module: bool) -> Sensors:
     energy, average = (fields.ENERGY, 0), (fields.AVERAGE_POWER, scope)
     instant, own, whole = ((fields.INSTANT_POWER, one) for one in (scope, 0, 1))
     limit = (fields.MOST_LIMIT, scope)
-    asked = list(dict.fromkeys([energy, average, instant, own, whole, limit]))
-    told = dict(field_values(driver, uuid, asked))
-    if not any(answer.works for answer in told.values()):
-        # one field that a driver has never heard of may cost all of them
-        told = {one: field_values(driver, uuid, [one])[one] for one in asked}
+    told = _told(driver, uuid, [energy, average, own, whole, limit])
     found = {
         "energy counter": told[energy],
         "instant power": _positive(told[instant]),
@@ -114,6 +110,14 @@ def probe(driver: Driver, uuid: str, *, module: bool) -> Sensors:
         calls=calls,
         found=found,
     )
+
+
+def _told(driver: Driver, uuid: str, asked: list[Field]) -> Mapping[Field, Answer]:
+    told = field_values(driver, uuid, asked)
+    if any(answer.works for answer in told.values()):
+        return told
+    # one field that a driver has never heard of may cost all of them
+    return {one: field_values(driver, uuid, [one])[one] for one in asked}
 
 
 def _power(
