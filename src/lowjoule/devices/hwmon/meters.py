@@ -138,7 +138,8 @@ def _sockets(sysfs: Sysfs, folder: Path) -> list[HwmonMeter]:
 
 def _layout(meters: list[HwmonMeter], left: list[Ability], sysfs: Sysfs) -> HwmonLayout:
     by_zone = bool(discover_zones(sysfs).packages)
-    counted, overlapping = [], []
+    counted: list[HwmonMeter] = []
+    overlapping: list[HwmonMeter] = []
     for meter in meters:
         here = {one.kind for one in meters if one.socket == meter.socket}
         level = next((level for level in _LEVELS if here & set(level)), ())
