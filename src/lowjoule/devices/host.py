@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _VENDORS = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD"}
-_BUSY = (1, 2, 3, 6, 7, 8)  # user, nice, system, irq, softirq, steal of a line of /proc/stat
+_BUSY = (1, 2, 3, 6, 7)  # user, nice, system, irq, softirq of a line of /proc/stat
 
 
 @dataclass(frozen=True, slots=True)
