@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from lowjoule.testing.nvml import FakeNvml, compiler
 
 # No deadline: machines are shared. Derandomised: a failure is repeatable.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
@@ -33,3 +37,14 @@ def _nothing_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("LOWJOULE_SIMULATED", str(tmp_path / "simulated"))
     monkeypatch.setenv("LOWJOULE_CLAIMS", str(tmp_path / "claims"))
     monkeypatch.setenv("LOWJOULE_STORE", str(tmp_path / "store.sqlite"))
+
+
+@pytest.fixture
+def fake_nvml(tmp_path: Path) -> Iterator[Callable[..., FakeNvml]]:
+    """Make fakes of NVML in the test's folder; skip where they cannot be compiled."""
+    if compiler() is None:
+        pytest.skip("the fake NVML needs a C compiler: install gcc")
+    with ExitStack() as stack:
+        yield lambda boards, **options: stack.enter_context(
+            FakeNvml(boards, folder=tmp_path, **options)
+        )

@@ -1,0 +1,71 @@
+/* The functions of NVML that are here; Python reads their names and order from this file. */
+#ifndef LOWJOULE_FAKE_FUNCTIONS_H
+#define LOWJOULE_FAKE_FUNCTIONS_H
+
+#define FUNCTIONS(X) \
+    X(nvmlInit_v2) \
+    X(nvmlInitWithFlags) \
+    X(nvmlShutdown) \
+    X(nvmlSystemGetDriverVersion) \
+    X(nvmlSystemGetNVMLVersion) \
+    X(nvmlSystemGetCudaDriverVersion) \
+    X(nvmlSystemGetCudaDriverVersion_v2) \
+    X(nvmlDeviceGetCount_v2) \
+    X(nvmlDeviceGetHandleByIndex_v2) \
+    X(nvmlDeviceGetHandleByUUID) \
+    X(nvmlDeviceGetHandleByPciBusId_v2) \
+    X(nvmlDeviceGetUUID) \
+    X(nvmlDeviceGetName) \
+    X(nvmlDeviceGetPciInfo_v3) \
+    X(nvmlDeviceGetSerial) \
+    X(nvmlDeviceGetMinorNumber) \
+    X(nvmlDeviceGetIndex) \
+    X(nvmlDeviceGetBrand) \
+    X(nvmlDeviceGetArchitecture) \
+    X(nvmlDeviceGetCudaComputeCapability) \
+    X(nvmlDeviceGetMemoryInfo) \
+    X(nvmlDeviceGetMemoryInfo_v2) \
+    X(nvmlDeviceGetPowerUsage) \
+    X(nvmlDeviceGetTotalEnergyConsumption) \
+    X(nvmlDeviceGetFieldValues) \
+    X(nvmlDeviceGetPowerManagementLimit) \
+    X(nvmlDeviceGetPowerManagementDefaultLimit) \
+    X(nvmlDeviceGetPowerManagementLimitConstraints) \
+    X(nvmlDeviceGetEnforcedPowerLimit) \
+    X(nvmlDeviceSetPowerManagementLimit) \
+    X(nvmlDeviceSetPowerManagementLimit_v2) \
+    X(nvmlDeviceSetGpuLockedClocks) \
+    X(nvmlDeviceResetGpuLockedClocks) \
+    X(nvmlDeviceSetMemoryLockedClocks) \
+    X(nvmlDeviceResetMemoryLockedClocks) \
+    X(nvmlDeviceGetSupportedMemoryClocks) \
+    X(nvmlDeviceGetSupportedGraphicsClocks) \
+    X(nvmlDeviceGetClockInfo) \
+    X(nvmlDeviceGetMaxClockInfo) \
+    X(nvmlDeviceGetClock) \
+    X(nvmlDeviceGetPersistenceMode) \
+    X(nvmlDeviceSetPersistenceMode) \
+    X(nvmlDeviceGetCurrentClocksThrottleReasons) \
+    X(nvmlDeviceGetCurrentClocksEventReasons) \
+    X(nvmlDeviceGetSupportedClocksThrottleReasons) \
+    X(nvmlDeviceGetSupportedClocksEventReasons) \
+    X(nvmlDeviceGetTemperature) \
+    X(nvmlDeviceGetTemperatureV) \
+    X(nvmlDeviceGetUtilizationRates) \
+    X(nvmlDeviceGetPerformanceState) \
+    X(nvmlDeviceGetComputeRunningProcesses_v2) \
+    X(nvmlDeviceGetComputeRunningProcesses_v3) \
+    X(nvmlDeviceGetGraphicsRunningProcesses_v3) \
+    X(nvmlDeviceGetMigMode) \
+    X(nvmlDeviceGetMaxMigDeviceCount) \
+    X(nvmlDeviceGetMigDeviceHandleByIndex) \
+    X(nvmlDeviceGetDeviceHandleFromMigDeviceHandle) \
+    X(nvmlDeviceIsMigDeviceHandle) \
+    X(nvmlDeviceGetGpuInstanceId) \
+    X(nvmlDeviceGetComputeInstanceId) \
+    X(nvmlDeviceWorkloadPowerProfileGetProfilesInfo) \
+    X(nvmlDeviceWorkloadPowerProfileGetCurrentProfiles) \
+    X(nvmlDeviceWorkloadPowerProfileSetRequestedProfiles) \
+    X(nvmlDeviceWorkloadPowerProfileClearRequestedProfiles)
+
+#endif
