@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lowjoule.devices.replay import ReplayDevice, read_table
 from lowjoule.knobs import Setting, Space
-from lowjoule.objectives.objective import Objective, Outcome
+from lowjoule.objectives.objective import Constraint, Objective, Outcome
 from lowjoule.tuning.search import Observation, Problem, Search
 
 Floats = NDArray[np.float64]
@@ -58,6 +58,7 @@ def run_search(
     objective: Objective,
     search_of: Callable[[Problem], Search],
     *,
+    constraints: tuple[Constraint, ...] = (),
     noise: float = 0.0,
     seed: int = 0,
     remaining_work: float | None = None,
@@ -68,6 +69,7 @@ def run_search(
         Problem(
             space=table.space,
             objective=objective,
+            constraints=constraints,
             default=table.space.default,
             remaining_work=remaining_work,
         )

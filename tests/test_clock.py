@@ -46,7 +46,8 @@ def test_nothing_else_in_the_package_sleeps_or_reads_a_clock() -> None:
     root = Path(lowjoule.__file__).parent
     offenders = []
     for file in sorted(root.rglob("*.py")):
-        if file.name == "clock.py":
+        aside = "testing" in file.relative_to(root).parts  # fakes of drivers keep real time
+        if file.name == "clock.py" or aside:
             continue
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             names = [one.name for one in node.names] if isinstance(node, ast.Import) else []

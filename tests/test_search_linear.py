@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,9 +12,10 @@ from hypothesis import strategies as st
 
 from lowjoule.errors import InfeasibleError, InvalidValueError
 from lowjoule.knobs import AtMost, Scope, Setting, Space, show_setting
-from lowjoule.objectives import Deadline, Objective, PeakPower, Slowdown, Throughput
+from lowjoule.objectives import Deadline, Objective, PeakPower, Power, Slowdown, Throughput
+from lowjoule.tuning.exhaustive import ExhaustiveSearch
 from lowjoule.tuning.linear import LinearSearch
-from lowjoule.tuning.search import Observation
+from lowjoule.tuning.search import Observation, Search
 from search_problems import EDS, Energy, knob, play, problem, told, truth
 
 LIMITS = (100.0, 125.0, 150.0, 175.0, 200.0, 225.0, 250.0)
@@ -337,6 +340,51 @@ def test_a_constraint_holds_for_the_choice() -> None:
     assert training(played.chosen)[0] <= bound_s
     kept = {s: v for s, v in truth(task, training).items() if training(s)[0] <= bound_s}
     assert regret(kept, played.chosen) < 0.03
+
+
+@pytest.mark.parametrize("make", [LinearSearch, partial(ExhaustiveSearch, rounds=3)])
+def test_a_constraint_holds_under_noise_nine_times_in_ten(make: Callable[..., Search]) -> None:
+    task = problem(grid(default_batch=256), Energy(), constraints=(Slowdown(0.05),))
+    bound_s = 1.05 * training(task.default)[0]
+    broken = []
+    for seed in range(40):
+        played = play(make(task), training, noise=0.015, seed=seed)
+        found = played.search.recommend()
+        assert found.kept is not None
+        broken.append(training(found.setting)[0] / bound_s - 1.0 if found.kept >= 0.9 else 0.0)
+    assert sum(by > 0 for by in broken) <= 4 + 3  # the binomial's mean and 1.6 deviations
+    assert max(broken) < 0.03
+
+
+def test_a_bound_far_away_is_searched_for() -> None:
+    task = problem(grid(), Energy(), constraints=(Power(1.0),))
+    played = play(LinearSearch(task), training)
+    assert len(played.asked) > 4
+    with pytest.raises(InfeasibleError) as caught:
+        played.search.recommend()
+    assert "power_limit=100" in caught.value.cure
+
+
+def test_reaches_what_is_a_line_away_from_what_is_forbidden() -> None:
+    def figures(setting: Setting) -> tuple[float, float]:
+        # little batches draw little, and are slow; large ones keep to the bound at low limits
+        limit, batch = setting.number("power_limit"), setting.number("batch_size")
+        power_w = min(limit, 60.0 + 22.0 * math.log2(batch))
+        time_s = 20.0 / math.sqrt(batch) / math.sqrt(power_w / 250.0)
+        return time_s, time_s * power_w
+
+    task = problem(grid(default_batch=1024), EDS(), constraints=(Power(150.0),))
+    played = play(LinearSearch(task), figures)
+    values = truth(task, figures)
+    within = {s: v for s, v in values.items() if figures(s)[1] / figures(s)[0] <= 150.0}
+    assert regret(within, played.chosen) < 0.02
+
+
+def test_what_keeps_a_bound_exactly_is_kept_where_trials_repeat() -> None:
+    task = problem(grid(default_batch=256), Energy(), constraints=(Slowdown(0.0),))
+    found = play(LinearSearch(task), training).search.recommend()
+    assert found.time_s <= training(task.default)[0]
+    assert found.kept == 1.0
 
 
 def test_leaves_an_infeasible_default() -> None:

@@ -99,7 +99,8 @@ def feasible_rows(profile: Profile, constraints: Sequence[Constraint]) -> Indice
             f"no point keeps to {', '.join(one.text for one in constraints)}",
             cure=f"the closest is {show_values(point.setting)} with "
             f"{show(point.time_s, Unit.SECOND)}, {show(point.energy_j, Unit.JOULE)} and "
-            f"{show(point.power_w, Unit.WATT)}, {worst[closest]:.2%} beyond {broken.text}: relax it",
+            f"{show(point.power_w, Unit.WATT)}, {worst[closest]:.2%} beyond {broken.text}: "
+            "relax it",
         )
     return rows
 

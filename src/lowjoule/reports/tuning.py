@@ -92,6 +92,9 @@ def tuning_sentences(result: TuneResult) -> list[str]:
             f"The search has paid for itself after {_amount(saving.break_even_work)} {unit}s."
         )
     sentences += [_sureness(result.confidence)] if result.confidence is not None else []
+    if result.kept is not None:
+        bounds = ", ".join(result.constraints)
+        sentences.append(f"It keeps to {bounds} with a probability of {result.kept:.0%}.")
     held = [knob for knob in result.space.knobs if len(knob.values) == 1]
     if held:
         values = ", ".join(f"{knob.name} {knob.show(knob.default)}" for knob in held)

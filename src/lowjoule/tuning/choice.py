@@ -11,13 +11,24 @@ import numpy as np
 from lowjoule.knobs import Setting
 from lowjoule.objectives.objective import Floats, Outcome
 from lowjoule.profile.choice import probability_of_best
-from lowjoule.tuning.ledger import COLUMNS, Entry, Ledger, excess_of, row_of, values_of
+from lowjoule.tuning.ledger import (
+    COLUMNS,
+    SURE,
+    Entry,
+    Ledger,
+    excess_of,
+    excess_over,
+    normal_cdf,
+    row_of,
+    values_of,
+)
 from lowjoule.tuning.search import Problem, Recommendation
 
 _MEDIAN_OF_ABSOLUTE = 0.6745  # of a standard normal variable
 _SECOND_DIFFERENCE = 1.5  # variance of y[i] - (y[i-1] + y[i+1]) / 2 for independent y
 _ENOUGH = 3  # degrees of freedom below which a spread says nothing
 _STEP = 1e-4
+_EXACT = 1e-6
 
 
 def objective_sd(
@@ -47,7 +58,8 @@ def objective_sd(
 def choose(ledger: Ledger) -> Recommendation:
     """Return the told, feasible setting with the least objective, by means of its trials.
 
-    `uncertainty` follows from `noise_of`; it is None where nothing is known of noise.
+    Constraints are to be kept with probability `SURE`, where noise is known and such a setting
+    was told. `uncertainty` follows from `noise_of`; it is None where nothing is known of noise.
     Raises `InfeasibleError` when nothing told is feasible.
     """
     entries = ledger.measured
@@ -61,9 +73,13 @@ def choose(ledger: Ledger) -> Recommendation:
     if not len(feasible):
         raise ledger.nothing_feasible(entries, excess)
     values = values_of(problem, outcome, row_of(outcome, base))
-    order = feasible[np.argsort(values[feasible], kind="stable")]
-    best = int(order[0])
     variances = _variances(ledger, entries)
+    kept = _kept(problem, outcome, base, variances)
+    sure = feasible[kept[feasible] >= SURE] if not np.isnan(kept).any() else feasible
+    if not len(sure):
+        sure = feasible[[int(np.argmax(kept[feasible]))]]
+    order = sure[np.argsort(values[sure], kind="stable")]
+    best = int(order[0])
     sds = [objective_sd(problem, outcome, int(row), None, variances) for row in order]
     spread = objective_sd(problem, outcome, best, base, variances)
     return Recommendation(
@@ -73,7 +89,28 @@ def choose(ledger: Ledger) -> Recommendation:
         objective=float(values[best]),
         uncertainty=None if math.isnan(spread) else spread,
         confidence=_confidence(values[order], np.array(sds)),
+        kept=None if not problem.constraints or math.isnan(kept[best]) else float(kept[best]),
     )
+
+
+def _kept(problem: Problem, outcome: Outcome, base: int, variances: Mapping[str, Floats]) -> Floats:
+    """Return the probability that each row keeps all constraints; nan where noise is unknown."""
+    kept = np.ones(len(outcome.time_s))
+    baseline = row_of(outcome, base)
+    rows = np.arange(len(kept))
+    for one in problem.constraints:
+        excess = excess_over(one, outcome, baseline)
+        variance = np.zeros(len(kept))
+        for name, each in variances.items():
+            own = (excess_over(one, _scaled(outcome, name), baseline) - excess) / _STEP
+            other = (excess_over(one, outcome, _scaled(baseline, name)) - excess) / _STEP
+            apart = own**2 * each + other**2 * each[base]
+            variance += np.where(rows == base, (own + other) ** 2 * each, apart)
+        sd = np.sqrt(variance)
+        exact = sd <= _EXACT
+        likely = normal_cdf(-excess / np.where(exact, 1.0, sd))
+        kept = np.minimum(kept, np.where(exact, excess <= 0.0, likely))
+    return kept
 
 
 def noise_of(ledger: Ledger, entries: list[Entry], column: str, *, bends: bool = True) -> float:

@@ -174,6 +174,7 @@ class Driver:
             trials=self.trials,
             saving=Saving.of(self._trials, default, chosen, job),
             confidence=found.confidence,
+            kept=found.kept,
             notes=(*self.device.notes, *self.notes, *found.notes),
         )
 

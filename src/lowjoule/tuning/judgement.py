@@ -14,8 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowjoule.knobs import Setting
-from lowjoule.objectives.objective import Floats, Outcome
-from lowjoule.tuning.ledger import Entry, Ledger, excess_of, row_of, values_of
+from lowjoule.objectives.objective import Constraint, Floats, Outcome
+from lowjoule.tuning.ledger import (
+    SURE,
+    Entry,
+    Ledger,
+    excess_of,
+    excess_over,
+    normal_cdf,
+    row_of,
+    values_of,
+)
 from lowjoule.tuning.surface import Fit
 
 _NODES = np.arange(-4.0, 4.01, 0.25)
@@ -23,6 +32,8 @@ _WEIGHTS = np.exp(-0.5 * _NODES**2) / np.sum(np.exp(-0.5 * _NODES**2))
 _STEP = 1e-4
 _SAMPLES = 2000
 _ROUNDING = 1e-12
+_LEAST_EXCESS = -0.999
+_SURE_SD = 1.2816  # the standard normal variable is below it with probability SURE
 
 Believed = tuple[Floats, Floats, Floats]
 
@@ -34,8 +45,9 @@ class Judgement:
     `merit` is the objective on a relative scale (a difference of 0.01 is one per cent), or the
     excess over the constraints while nothing tried meets them; its uncertainty is given by
     `covariance` (tried rows with all rows), `variance`, and `noise_var` of one more trial.
-    `feasible` says which tried rows keep the constraints by estimate, `chance` how likely a row
-    does; `best` is the row to choose now.
+    `kept` is the probability that a row keeps the constraints, `feasible` which tried rows do so
+    with `SURE` at least, `chance` how likely one more trial leaves a row feasible; `best` is the
+    row to choose now.
     """
 
     settings: Sequence[Setting]
@@ -45,6 +57,7 @@ class Judgement:
     variance: Floats
     noise_var: Floats
     feasible: NDArray[np.bool_]
+    kept: Floats
     chance: Floats
     excess: Floats
     best: int
@@ -67,6 +80,25 @@ class Judgement:
         order = np.lexsort((self.merit[: self.told], broken)).tolist()
         return [self.best, *(row for row in order if row != self.best)]
 
+    def forbidden(self) -> int | None:
+        """Return the row that would be best without constraints, None where it is feasible.
+
+        What is best within the bounds is often a line away from what is best beyond them.
+        """
+        row = int(np.argmin(self.merit[: self.told]))
+        return row if self.feasible.any() and not self.feasible[row] else None
+
+    def likeliest(self) -> int | None:
+        """Return the row to recommend: the best, else what likeliest keeps the constraints.
+
+        None where no tried row keeps them even by estimate.
+        """
+        if self.feasible.any():
+            return self.best
+        kept = np.where(self.excess[: self.told] <= 0.0, self.kept[: self.told], -1.0)
+        row = int(np.argmax(kept))
+        return row if kept[row] >= 0.0 else None
+
     def clearly_worse(self, deviations: float) -> NDArray[np.bool_]:
         """Return, of shape (told, told), where the column's row is worse than the row's own.
 
@@ -78,11 +110,14 @@ class Judgement:
         lag = merit - merit[:, None]
         return np.asarray(lag > deviations * np.sqrt(np.maximum(both, _ROUNDING)))
 
-    def confidence(self) -> float:
-        """Return the probability that no other tried, feasible row is better than the best."""
+    def confidence(self) -> float | None:
+        """Return the probability that no other tried, feasible row is better than the best.
+
+        None where no row is feasible.
+        """
         rows = np.flatnonzero(self.feasible)
         if len(rows) < 2:
-            return 1.0
+            return 1.0 if len(rows) else None
         cut = self.covariance[np.ix_(rows, rows)]
         values, vectors = np.linalg.eigh((cut + cut.T) / 2.0)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
@@ -110,14 +145,17 @@ class Judge:
         means = {name: one[0] for name, one in believed.items()}
         baseline = row_of(_outcome(means), self._base)
         excess = excess_of(self._problem, _outcome(means), baseline)
-        chance = self._chance(believed, excess, baseline)
+        kept, chance = self._chances(believed)
+        if any(entry.settled for entry in self._entries):  # trials repeat exactly: no doubt left
+            kept[:told] = self._breach <= 0.0
         # a setting is chosen only where the surface and its own trials both keep the constraints
         excess[:told] = np.maximum(excess[:told], self._breach)
-        feasible = excess[:told] <= 0.0
+        feasible = (kept[:told] >= SURE) & (self._breach <= 0.0)
         if feasible.any():
             merit, slopes = self._objective(means, baseline)
         else:
-            merit, slopes = excess, self._breach_slopes(means, baseline)
+            merit = np.log1p(np.maximum(excess, _LEAST_EXCESS))
+            slopes = self._breach_slopes(means, baseline)
         choices = np.where(feasible, merit[:told], np.inf) if feasible.any() else merit[:told]
         covariance = [s[:told, None] * s * believed[n][1] for n, s in slopes.items()]
         return Judgement(
@@ -128,6 +166,7 @@ class Judge:
             variance=np.sum([s**2 * believed[n][2] for n, s in slopes.items()], axis=0),
             noise_var=np.sum([s**2 * self._fits[n].noise_var for n, s in slopes.items()], axis=0),
             feasible=feasible,
+            kept=kept,
             chance=chance,
             excess=excess,
             best=int(np.argmin(choices)),
@@ -155,29 +194,54 @@ class Judge:
         return merit, slopes
 
     def _breach_slopes(self, means: Mapping[str, Floats], baseline: Outcome) -> dict[str, Floats]:
-        """Return the slopes of the largest excess against each column's logarithm."""
-        excess = excess_of(self._problem, _outcome(means), baseline)
+        """Return the slopes of the logarithm of the figure over its bound, the worst one's."""
+        here = excess_of(self._problem, _outcome(means), baseline)
+        scale = _STEP * (1.0 + np.maximum(here, _LEAST_EXCESS))
         return {
-            n: (excess_of(self._problem, _outcome(means, n), baseline) - excess) / _STEP
+            n: (excess_of(self._problem, _outcome(means, n), baseline) - here) / scale
             for n in means
         }
 
-    def _chance(
-        self, believed: Mapping[str, Believed], excess: Floats, baseline: Outcome
-    ) -> Floats:
-        """Return how likely each row keeps the constraints."""
-        if not self._problem.constraints:
-            return np.ones(len(excess))
-        slopes = self._breach_slopes({n: one[0] for n, one in believed.items()}, baseline)
-        variance = np.sum([slopes[n] ** 2 * one[2] for n, one in believed.items()], axis=0)
-        return _normal_cdf(-excess / np.sqrt(variance + _ROUNDING))
+    def _chances(self, believed: Mapping[str, Believed]) -> tuple[Floats, Floats]:
+        """Return how likely each row keeps the constraints, and is sure to after one more trial.
+
+        The baseline's own uncertainty counts, less what a row shares with it. After a trial with
+        noise n an excess of variance v has variance v n/(v + n), and its mean has moved by a
+        normal variable of variance v^2/(v + n).
+        """
+        count = len(next(iter(believed.values()))[0])
+        kept, after = np.ones(count), np.ones(count)
+        for one in self._problem.constraints:
+            excess, variance, noise = self._spread(one, believed)
+            exact = variance <= _ROUNDING
+            sd = np.sqrt(np.where(exact, 1.0, variance))
+            kept = np.minimum(kept, np.where(exact, excess <= 0.0, normal_cdf(-excess / sd)))
+            left = np.sqrt(variance * noise / (variance + noise + _ROUNDING))
+            moved = variance / np.sqrt(variance + noise + _ROUNDING)
+            room = -excess - _SURE_SD * left
+            sure = normal_cdf(room / np.where(exact, 1.0, moved))
+            after = np.minimum(after, np.where(exact, excess <= 0.0, sure))
+        return kept, after
+
+    def _spread(
+        self, one: Constraint, believed: Mapping[str, Believed]
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return the excess over `one`, its variance, and the part that a trial's noise makes."""
+        means = {name: each[0] for name, each in believed.items()}
+        baseline = row_of(_outcome(means), self._base)
+        rows = _outcome(means)
+        excess = excess_over(one, rows, baseline)
+        variance, noise = np.zeros(len(excess)), np.zeros(len(excess))
+        for name, (_, covariance, own_variance) in believed.items():
+            own = (excess_over(one, _outcome(means, name), baseline) - excess) / _STEP
+            moved = row_of(_outcome(means, name), self._base)
+            base = (excess_over(one, rows, moved) - excess) / _STEP
+            shared = covariance[self._base]
+            variance += own**2 * own_variance + base**2 * own_variance[self._base]
+            variance += 2.0 * own * base * shared
+            noise += own**2 * self._fits[name].noise_var
+        return excess, np.maximum(variance, 0.0), noise
 
 
 def _outcome(logs: Mapping[str, Floats], shifted: str | None = None) -> Outcome:
     return Outcome(**{name: np.exp(one + _STEP * (name == shifted)) for name, one in logs.items()})
-
-
-def _normal_cdf(z: Floats) -> Floats:
-    """Return the normal distribution's probability below `z`, to 1e-4 (logistic, Bowling 2009)."""
-    z = np.clip(z, -8.0, 8.0)
-    return np.asarray(1.0 / (1.0 + np.exp(-0.07056 * z**3 - 1.5976 * z)))

@@ -101,23 +101,25 @@ class LinearSearch:
             raise self._ledger.nothing_feasible([], np.empty(0))
         fits = self._fits(entries)
         view = Judge(self._ledger, entries, fits).judge([], self._rows(entries, []))
-        if not view.feasible.any():
+        best = view.likeliest()
+        if best is None:
             raise self._ledger.nothing_feasible(entries, view.excess)
         outcome = self._ledger.outcome(entries)
         base = self._ledger.base_row(entries)
-        value = values_of(self._problem, row_of(outcome, view.best), row_of(outcome, base))
+        value = values_of(self._problem, row_of(outcome, best), row_of(outcome, base))
         variances = {name: fit.mean_variance for name, fit in fits.items()}
         notes = []
         if needs_baseline(self._problem) and entries[base].setting != self._problem.default:
             stand_in = dict(entries[base].setting)
             notes.append(f"the default gave no figure: compared with {stand_in}")
         return Recommendation(
-            setting=view.settings[view.best],
-            time_s=float(outcome.time_s[view.best]),
-            energy_j=float(outcome.energy_j[view.best]),
+            setting=view.settings[best],
+            time_s=float(outcome.time_s[best]),
+            energy_j=float(outcome.energy_j[best]),
             objective=float(value),
-            uncertainty=objective_sd(self._problem, outcome, view.best, base, variances),
+            uncertainty=objective_sd(self._problem, outcome, best, base, variances),
             confidence=view.confidence(),
+            kept=float(view.kept[best]) if self._problem.constraints else None,
             notes=tuple(notes),
         )
 
@@ -140,7 +142,11 @@ class LinearSearch:
         rows = self._rows(entries, found)
         shut = behind_walls(rows, here.told, here.best, here.clearly_worse(WORSE_SD))
         found = [one for one, gone in zip(found, shut[here.told :], strict=True) if not gone]
-        for rival in self._lines.rivals(told, here.ranked()):
+        rivals = self._lines.rivals(told, here.ranked())
+        forbidden = here.forbidden()
+        if forbidden is not None:
+            rivals.append(told[forbidden])
+        for rival in rivals:
             more = self._lines.candidates(rival, told, failed)
             found += [one for one in more if one not in found]
         return found
@@ -168,8 +174,10 @@ class LinearSearch:
 
     def _prices(self, view: Judgement) -> Floats:
         """Return what a trial of each row costs, in trials at the best setting; at least one."""
-        worse = view.merit - view.merit[view.best] + 0.5 * view.variance  # mean of a log-normal
-        prices = np.exp(np.clip(worse, 0.0, 20.0))
+        prices = np.ones(len(view.merit))
+        if view.feasible.any():  # else the merit says nothing of the cost
+            worse = view.merit - view.merit[view.best] + 0.5 * view.variance  # of a log-normal
+            prices = np.exp(np.clip(worse, 0.0, 20.0))
         trial_s = self._ledger.mean_work * self._ledger.time_s(view.settings[view.best])
         if trial_s > 0:
             best = view.settings[view.best]

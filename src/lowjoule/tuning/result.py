@@ -100,8 +100,9 @@ class TuneResult:
     """The outcome of a tuning run.
 
     `draws` is the number of windows measured, `settings_tried` the number of different settings;
-    `confidence` the probability that no other tried setting is better, None where the search
-    cannot tell. Times and energies of `default` and `chosen` are of one unit of work.
+    `confidence` the probability that no other tried setting is better, `kept` that the chosen one
+    keeps the constraints, None where the search cannot tell. Times and energies of `default` and
+    `chosen` are of one unit of work.
     """
 
     identity: Identity
@@ -114,6 +115,7 @@ class TuneResult:
     trials: tuple[Trial, ...]
     saving: Saving
     confidence: float | None
+    kept: float | None
     notes: tuple[str, ...]
 
     @property
@@ -142,6 +144,7 @@ class TuneResult:
             "default": self.default.to_dict(),
             "chosen": self.chosen.to_dict(),
             "confidence": self.confidence,
+            "constraints_kept": self.kept,
             "trials": self.settings_tried,
             "draws": self.draws,
             "job_work": saving.job.quantity,

@@ -57,7 +57,8 @@ class Recommendation:
 
     `time_s` and `energy_j` are its estimates of one unit of work there, `objective` the value
     they give; `uncertainty` is the standard deviation of that value, `confidence` the
-    probability that no other setting tried is better; None where the search cannot tell.
+    probability that no other setting tried is better, `kept` that it keeps the constraints (None
+    without any); None where the search cannot tell.
     """
 
     setting: Setting
@@ -66,6 +67,7 @@ class Recommendation:
     objective: float
     uncertainty: float | None
     confidence: float | None = None
+    kept: float | None = None
     notes: tuple[str, ...] = field(default=())
 
 
