@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from enum import StrEnum
 
 from lowjoule.errors import InvalidValueError
@@ -92,10 +93,15 @@ _EXACT = 1e-12
 def parse(text: str, unit: Unit) -> float:
     """Return the number in SI `unit` that `text` means; "1h30m" is read as a duration too.
 
-    A bare number is taken as already in `unit`. Raises `InvalidValueError` for anything else:
-    another unit, an unknown prefix, a number that is not finite.
+    A bare number is taken as already in `unit`, a ratio above 1 excepted ("5" would be 500 %,
+    and people mean 5 %). Raises `InvalidValueError` for anything else: another unit, an unknown
+    prefix, a number that is not finite.
     """
     value = _single(text, unit)
+    if unit is Unit.RATIO and value is not None and abs(value) > 1.0 and "%" not in text:
+        raise InvalidValueError(
+            f"{text.strip()[:40]!r} is a ratio above 1", cure="write it like 5% or 500%"
+        )
     if value is None and unit is Unit.SECOND:
         value = _compound(text)
     if value is not None and math.isfinite(value):
@@ -133,6 +139,8 @@ def _single(text: str, unit: Unit) -> float | None:
         return None
     number, suffix = match.groups()
     factor = 1.0 if suffix == "" else _PARSED[unit].get(suffix)
+    if suffix == "%" and factor is not None and 1.0 < abs(float(number)) < _MOST_DIGITS:
+        return float(Decimal(number).scaleb(-2))  # in decimal: what is written reads back exactly
     return None if factor is None else float(number) * factor
 
 

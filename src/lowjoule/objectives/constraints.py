@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import ClassVar
 
 import numpy as np
@@ -37,8 +38,10 @@ def _beyond(figures: Floats, bound: Floats | float) -> Floats:
 
 def _written(bound: float, unit: Unit) -> str:
     """Return `bound` for people, as short as it reads back exactly."""
-    symbol = "" if unit is Unit.RATIO else unit.value
-    plain = digits_of(bound) + symbol
+    if unit is Unit.RATIO:
+        plain = digits_of(bound) if abs(bound) <= 1.0 else f"{Decimal(repr(bound)).scaleb(2):f}%"
+    else:
+        plain = digits_of(bound) + unit.value
     for digits in range(1, 18):
         text = show(bound, unit, digits).replace(" ", "")
         if parse(text, unit) == bound:
@@ -182,7 +185,8 @@ class Memory:
 class LatencyPercentile:
     """The measured latency, of the `percentile` that the column holds, is at most `max_s`.
 
-    A profile keeps one latency a point; `percentile` (99 for p99) is carried for the text.
+    A profile keeps one latency a point, of whatever percentile it was measured; `percentile` (99
+    for p99) is carried for the text.
     """
 
     max_s: float

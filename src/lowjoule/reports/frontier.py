@@ -206,8 +206,8 @@ class FrontierReport:
 
     def _cost(self, point: Point) -> float:
         price = self.profile.price_w
-        wait_w = price if isinstance(price, float) else point.wait_power_w or 0.0
-        return point.energy_j - wait_w * point.time_s
+        wait_w = price if isinstance(price, float) else point.wait_power_w
+        return point.energy_j if wait_w is None else point.energy_j - wait_w * point.time_s
 
     def _mark(self, point: Point, role: Role, name: str) -> Series:
         return Series(
