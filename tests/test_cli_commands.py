@@ -198,3 +198,21 @@ def test_an_export_from_a_store_that_is_not_there_touches_nothing(
     assert "no store" in refused(capsys, "export", str(path), "--store", str(missing))
     assert not missing.exists()
     assert path.read_bytes() == before
+
+
+def test_an_export_of_trials_is_a_device(tmp_path: Path, capsys: Capture) -> None:
+    store, file = str(tmp_path / "store.db"), str(tmp_path / "trials.csv")
+    tune = ("tune", "--device", "sim:a40", "--workload", "resnet50", "--knobs", "power_limit")
+    tuned = found(capsys, *tune, "--store", store)
+    found(capsys, *tune, "--seed", "1", "--store", store)
+    said(capsys, "export", file, "--store", store)
+    again = found(capsys, "frontier", "--device", f"replay:{file}")
+    assert (again["source"], again["device"]) == ("replayed", tuned["device"])
+    assert again["workload"] == "resnet50"
+    # a setting tried several times is one point of several windows
+    default = tuned["default"]["time_s"]
+    assert again["default"]["time_s"] == pytest.approx(default, rel=0.05)
+    assert again["default"]["time_s"] != default
+    replayed = found(capsys, "tune", "--device", f"replay:{file}", "--objective", "energy")
+    tried = {json.dumps(one["asked"], sort_keys=True) for one in tuned["history"]}
+    assert json.dumps(replayed["chosen"]["setting"], sort_keys=True) in tried

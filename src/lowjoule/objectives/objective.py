@@ -1,7 +1,7 @@
 """Objectives: what a choice makes small, as functions of columns.
 
-Every objective is "lower is better" inside; `Objective.shown` turns it into the figure people
-read (a throughput, say). All are vectorised over the columns of a profile.
+Every objective is "lower is better" inside (a throughput is negative); reports turn it into the
+figure that people read. All are vectorised over the columns of a profile.
 """
 
 from __future__ import annotations

@@ -47,6 +47,7 @@ def tasks_of(
     groups = _by_workload(how, rows, notes)
     if how.format and how.format.repeats == "separate":
         groups = _separated(groups, notes)
+    pooled = how.format is not None and how.format.repeats == "pool"
     tasks = {}
     for workload, group in groups.items():
         units = {row.unit for row in group}
@@ -59,7 +60,7 @@ def tasks_of(
         tasks[workload] = Task(
             name=workload,
             unit=unit,
-            points=_points(name, group, repeated="repeat" in how.cells),
+            points=_points(name, group, repeated="repeat" in how.cells or pooled),
             published=_published(how, workload),
             alias=f"{workload}/{group[0].variant}" if group[0].variant else "",
         )
