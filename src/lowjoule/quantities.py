@@ -138,10 +138,17 @@ def _single(text: str, unit: Unit) -> float | None:
     if match is None:
         return None
     number, suffix = match.groups()
-    factor = 1.0 if suffix == "" else _PARSED[unit].get(suffix)
+    factor = 1.0 if suffix == "" else _factor(suffix, unit)
     if suffix == "%" and factor is not None and 1.0 < abs(float(number)) < _MOST_DIGITS:
         return float(Decimal(number).scaleb(-2))  # in decimal: what is written reads back exactly
     return None if factor is None else float(number) * factor
+
+
+def _factor(suffix: str, unit: Unit) -> float | None:
+    """Return what `suffix` multiplies by; its case may be wrong where that leaves no doubt."""
+    known = _PARSED[unit]
+    alike = {factor for one, factor in known.items() if one.lower() == suffix.lower()}
+    return known.get(suffix, alike.pop() if len(alike) == 1 else None)
 
 
 def _compound(text: str) -> float | None:

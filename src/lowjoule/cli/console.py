@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -32,7 +33,9 @@ def output() -> Console:
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    return Plain(markup=False, highlight=False, emoji=False)
+    plain = "NO_COLOR" in os.environ  # rich still sends bold then, which is an escape all the same
+    color_system: Literal["auto"] | None = None if plain else "auto"
+    return Plain(markup=False, highlight=False, emoji=False, color_system=color_system)
 
 
 def print_listing(listing: Listing) -> None:

@@ -10,6 +10,7 @@ from lowjoule.reports.figure import Axis, Figure, Role, Series
 
 WIDTH, HEIGHT = 720.0, 420.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 80.0, 20.0, 58.0, 56.0
+_MARK, _LETTER = 40.0, 7.2  # widths in the legend: a mark with its gaps, a letter
 MOST_POINTS = 2000
 
 STYLE = """
@@ -139,9 +140,17 @@ def _star(x: float, y: float) -> str:
 
 def _legend(figure: Figure) -> list[str]:
     parts = []
+    # names share the width by their length where they would not fit as they are
+    room = WIDTH - _LEFT - _MARK * len(figure.series)
+    needed = _LETTER * sum(len(series.name) for series in figure.series)
+    letters = [
+        len(series.name) if needed <= room else int(len(series.name) * room / needed)
+        for series in figure.series
+    ]
     x = _LEFT
-    for series in figure.series:
+    for series, most in zip(figure.series, letters, strict=True):
         parts.append(_mark(series.role, x + 8, 38))
-        parts.append(f'<text x="{x + 22:.0f}" y="42">{escape(series.name)}</text>')
-        x += 40 + 7.2 * len(series.name)
+        name = escape(_short(series.name, max(most, 2)))
+        parts.append(f'<text x="{x + 22:.0f}" y="42">{name}</text>')
+        x += _MARK + _LETTER * most
     return parts
