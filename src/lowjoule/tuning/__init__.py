@@ -1,6 +1,6 @@
 """Searches without I/O, and the driver that runs them."""
 
-from lowjoule.tuning.driver import Driver, Progress
+from lowjoule.tuning.driver import Driver, Tried
 from lowjoule.tuning.exhaustive import ExhaustiveSearch
 from lowjoule.tuning.just_in_time import JustInTime
 from lowjoule.tuning.linear import LinearSearch
@@ -15,11 +15,11 @@ __all__ = [
     "LinearSearch",
     "Observation",
     "Problem",
-    "Progress",
     "RandomSearch",
     "Recommendation",
     "Saving",
     "Search",
     "Side",
+    "Tried",
     "TuneResult",
 ]
