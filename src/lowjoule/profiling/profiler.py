@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 
 from lowjoule.control import Claim
-from lowjoule.devices.interface import Told, WorkDevice
+from lowjoule.devices.interface import WorkDevice
 from lowjoule.errors import (
     DeviceError,
     InvalidValueError,
@@ -15,47 +14,13 @@ from lowjoule.errors import (
     UnsupportedError,
 )
 from lowjoule.knobs import BATCH_SIZE, Applied, Setting
-from lowjoule.metering import Edge, Measurement, Meter
+from lowjoule.metering import Edge, Meter
+from lowjoule.profiling.trial import Trial
 from lowjoule.source import Source
 from lowjoule.workloads import Work, Workload
 
 _GROWTH = 16.0
 _LONGEST_S = 86_400.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
-    """One setting tried in one window.
-
-    `measurement` covers `work`; None with the reason in `failure`. `warmup_work` was done on the
-    way in `overhead_s` and `overhead_j`: it counts for the job, and its time and energy count
-    for the price of the search. `told` is what the device knows of the work beside.
-    """
-
-    asked: Setting
-    achieved: Setting
-    work: Work | None
-    measurement: Measurement | None
-    warmup_work: float = 0.0
-    overhead_s: float = 0.0
-    overhead_j: float = 0.0
-    told: Told = field(default_factory=Told)
-    failure: str | None = None
-
-    @property
-    def total_work(self) -> float:
-        """Units of work done, warm-up included."""
-        return self.warmup_work + (self.work.quantity if self.work else 0.0)
-
-    @property
-    def total_s(self) -> float:
-        """Time taken, changes and warm-up included."""
-        return self.overhead_s + (self.measurement.time_s if self.measurement else 0.0)
-
-    @property
-    def total_j(self) -> float:
-        """Energy taken, changes and warm-up included."""
-        return self.overhead_j + (self.measurement.energy_j if self.measurement else 0.0)
 
 
 class Profiler:

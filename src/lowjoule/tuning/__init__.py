@@ -4,9 +4,11 @@ from lowjoule.tuning.driver import Driver, Tried
 from lowjoule.tuning.exhaustive import ExhaustiveSearch
 from lowjoule.tuning.just_in_time import JustInTime
 from lowjoule.tuning.linear import LinearSearch
+from lowjoule.tuning.progress import Phase, Progress
 from lowjoule.tuning.random_search import RandomSearch
 from lowjoule.tuning.result import Saving, Side, TuneResult
 from lowjoule.tuning.search import Observation, Problem, Recommendation, Search
+from lowjoule.tuning.tuner import Tuner
 
 __all__ = [
     "Driver",
@@ -14,7 +16,9 @@ __all__ = [
     "JustInTime",
     "LinearSearch",
     "Observation",
+    "Phase",
     "Problem",
+    "Progress",
     "RandomSearch",
     "Recommendation",
     "Saving",
@@ -22,4 +26,5 @@ __all__ = [
     "Side",
     "Tried",
     "TuneResult",
+    "Tuner",
 ]

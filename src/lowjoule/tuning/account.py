@@ -145,6 +145,11 @@ class Account:
     objective: Objective
     constraints: tuple[Constraint, ...]
 
+    def show(self, setting: Setting) -> str:
+        """Return what can be turned of `setting`, for people."""
+        free = [knob.name for knob in self.space.knobs if len(knob.values) > 1]
+        return show_setting(setting.only(free), self.space)
+
     def sides(self, trials: Sequence[Trial], found: Recommendation | None) -> tuple[Side, Side]:
         """Return default and chosen setting; the default is chosen where nothing is better.
 
