@@ -13,23 +13,28 @@ from lowjoule.source import Source
 from lowjoule.workloads import Workload
 
 
-def open_named(device: Device | str | None, batch: int | None) -> Device:
+def open_named(
+    device: Device | str | None, workload: Workload | str | None, batch: int | None
+) -> Device:
     """Return `device`, opened where it is a name; without one the only GPU that is visible.
 
-    Raises `InvalidValueError` where there are none or several: nothing is turned that was not
-    named.
+    A simulated device is opened in real time, with the loop's batch where it can run that.
+    Raises `InvalidValueError` where no device is named and there are none or several: nothing is
+    turned that was not named.
     """
     if device is None:
         device = _only_gpu()
     if not isinstance(device, str):
         return device
-    wanted = {} if batch is None else {BATCH_SIZE: str(batch)}
+    opened = open_device(device, OpenOptions(wall_time=True))
+    if batch is None or not isinstance(opened, WorkDevice):
+        return opened
+    with_batch = open_device(device, OpenOptions(wall_time=True, default={BATCH_SIZE: str(batch)}))
     try:
-        return open_device(device, OpenOptions(wall_time=True, default=wanted))
+        loop_space(with_batch, workload_of(with_batch, workload), None, None)
     except InvalidValueError:
-        if not wanted:
-            raise
-        return open_device(device, OpenOptions(wall_time=True))
+        return opened  # work is counted in samples: part of a larger batch takes part of its time
+    return with_batch
 
 
 def _only_gpu() -> str:

@@ -100,7 +100,7 @@ class Tuner:
         if self.rank:
             self.notes.append(f"rank {self.rank} leaves the tuning to rank 0 of its node")
             return
-        self.device = open_named(device, samples_per_step)
+        self.device = open_named(device, workload, samples_per_step)
         self.workload = workload_of(self.device, workload)
         if self._job is not None:
             self._job.check(Work(1.0, self.workload.unit))
