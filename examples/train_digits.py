@@ -28,7 +28,7 @@ Batch = tuple[torch.Tensor, torch.Tensor]
 
 
 class Digits:
-    """The data set that comes with scikit-learn: 1797 images of 8 x 8, a fifth kept for the test."""
+    """The data that come with scikit-learn: 1797 images of 8 x 8, a fifth kept for the test."""
 
     def __init__(self, place: torch.device) -> None:
         bunch = load_digits()
@@ -82,10 +82,10 @@ def train(digits: Digits, place: torch.device, epochs: int, tuner: Plain | lj.Tu
     return model
 
 
-@torch.no_grad()
 def accuracy(model: nn.Module, digits: Digits) -> float:
     images, labels = digits.test
-    return float((model(images).argmax(dim=1) == labels).float().mean())
+    with torch.no_grad():
+        return float((model(images).argmax(dim=1) == labels).float().mean())
 
 
 def fingerprint(model: nn.Module) -> str:
@@ -102,9 +102,7 @@ def show(title: str, model: nn.Module, digits: Digits) -> None:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Train a network on digits, tuned meanwhile.")
-    parser.add_argument(
-        "--device", default="sim:rtx4090", help="what is tuned (sim:rtx4090, nvml:0)"
-    )
+    parser.add_argument("--device", default="sim:rtx4090", help="what is tuned, like nvml:0")
     parser.add_argument("--workload", default="resnet50", help="what a simulated device runs")
     parser.add_argument("--knobs", default="sm_clock", help="what is turned, with commas between")
     parser.add_argument("--objective", default="eds")

@@ -72,6 +72,26 @@ def test_everything_between_the_first_and_the_last_edge_is_in_the_account() -> N
     assert result.saving.search_work == pytest.approx(32 * spent_s / (0.04), rel=0.3)
 
 
+def test_the_saving_is_what_the_same_job_takes_less_than_untuned() -> None:
+    steps = 20_000
+    spent_j = []
+    result = None
+    for tuning in (False, True):
+        card = LoopCard()
+        with tuned(card, job=None, rank=0 if tuning else 1) as tuner:
+            for _ in range(steps):
+                card.work()
+                tuner.step()
+            card.read()
+        spent_j.append(card.energy_j)
+        result = tuner.result() or result
+    assert result is not None
+    assert result.saving.job.quantity == pytest.approx(32 * steps, rel=0.001)
+    saved_j = spent_j[0] - spent_j[1]
+    assert saved_j > 0.1 * spent_j[0]
+    assert result.saving.net_energy_j == pytest.approx(saved_j, abs=0.01 * spent_j[0])
+
+
 def test_steps_give_the_batches_and_count_their_samples() -> None:
     card = LoopCard()
     batches = [np.zeros((16, 3)) for _ in range(3000)]
@@ -285,6 +305,21 @@ def test_when_what_is_held_changes_it_is_tuned_again_a_bounded_number_of_times()
         assert last is not None
         assert last.draws == after.draws
         assert any("often enough" in note for note in last.notes)
+
+
+class Odd:
+    shape = ("many",)
+
+
+def test_a_batch_that_cannot_be_counted_does_not_end_the_loop(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    card = LoopCard()
+    with caplog.at_level(logging.WARNING), tuned(card, samples_per_step=None) as tuner:
+        assert len(list(tuner.steps([Odd()] * 10))) == 10
+        assert tuner.status.startswith("measuring")
+    assert caplog.records == []
+    assert any("a step counts as one" in note for note in tuner.notes)
 
 
 def test_what_is_held_without_change_is_not_tuned_again() -> None:

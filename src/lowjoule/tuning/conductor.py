@@ -33,6 +33,7 @@ _MOST_FAILURES = 3
 _MOST_REAPPLIED = 3
 _MOST_GAPS = 3
 _ANSWER_S = 60.0
+_SEARCH_S = 10.0
 
 
 class Stage(StrEnum):
@@ -41,7 +42,8 @@ class Stage(StrEnum):
     TURNING = "turning"
     SETTLING = "settling"
     MEASURING = "measuring"
-    LOOKING = "looking"
+    LOOKING = "looking at"
+    SEARCHING = "done with"
     OFF = "off"
 
 
@@ -67,9 +69,10 @@ class Conductor:
         self._request: Request[Any] | None = None
         self._since_s = self._settled_s = 0.0
         self._retry_s = -1.0
-        self._misses = self._failures = self._reapplied = self._gaps_dropped = 0
+        self._misses = self._reapplied = self._gaps_dropped = 0
         self._known_own = True
         self._pending: tuple[Trial, Estimate | None] | None = None
+        self._last_error = ""
         self._watch = Watch()
         self._gaps = Gaps()
         self.gave_up = False
@@ -196,6 +199,8 @@ class Conductor:
             self._looked(request)
         elif stage is Stage.TURNING:
             self._turned(request)
+        elif stage is Stage.SEARCHING:
+            self._searched(request)
 
     def _looked(self, request: Request[Setting]) -> None:
         pending, self._pending = self._pending, None
@@ -227,11 +232,22 @@ class Conductor:
         if self.purpose is Purpose.DEFAULT and trial.failure is not None:
             self.give_up(f"the default gave no figure: {trial.failure}")
             return
+        self._ask(Stage.SEARCHING, self._hand.ask(lambda: self._decided(trial)))
+
+    def _decided(self, trial: Trial) -> tuple[Setting, Purpose] | None:
+        """Tell the search of a trial and return what is next, None where too many failed."""
         self._round.take(trial, self.done)
-        if self._round.failures >= _MOST_FAILURES:
-            self.give_up(f"{_MOST_FAILURES} settings in a row failed, at last: {trial.failure}")
+        return self._round.next() if self._round.failures < _MOST_FAILURES else None
+
+    def _searched(self, request: Request[tuple[Setting, Purpose] | None]) -> None:
+        if request.error is not None:
+            self.give_up(f"the search failed ({type(request.error).__name__}: {request.error})")
             return
-        setting, purpose = self._round.next()
+        following = request.value
+        if following is None:
+            self.give_up(f"{_MOST_FAILURES} settings in a row failed, at last: {self._last_error}")
+            return
+        setting, purpose = following
         if purpose is Purpose.HOLD:
             self._watch = Watch()
         self._go(setting, purpose)
@@ -297,11 +313,12 @@ class Conductor:
 
     def failed(self, error: Exception) -> None:
         """Take in that the setting just asked for does not run; the search goes on without it."""
-        reason = error.problem if isinstance(error, LowjouleError) else str(error)
         if self.stage is Stage.OFF:
             return
+        reason = error.problem if isinstance(error, LowjouleError) else str(error)
+        self._last_error = str(error)
         if self.purpose is not Purpose.TRIAL:
-            self.give_up(f"{self.plan.account.show(self.asked)} cannot be set: {reason}")
+            self.give_up(f"{self.plan.account.show(self.asked)} cannot be set: {error}")
             return
         trial = self._trial(reason or type(error).__name__)
         self._begin_recording()
@@ -333,6 +350,8 @@ class Conductor:
 
     def result(self, more_notes: tuple[str, ...]) -> TuneResult | None:
         """Return the account so far, None before the default is known."""
+        if self._request is not None and self.stage is Stage.SEARCHING:
+            self._request.wait(_SEARCH_S)
         if not self._round.default_known:
             return None
         found = None if self.gave_up else self._round.recommended()

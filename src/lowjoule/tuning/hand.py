@@ -1,9 +1,9 @@
 """The hand that turns knobs for a loop: a claim on a thread of its own.
 
-A driver may take long to answer, and a training loop is not to wait for it: what writes goes to
-a background thread, in order, and the loop looks later whether it is done. The claim lives on
-that thread from its begin to its end. In virtual time there is nothing to wait for, and all is
-done at once.
+A driver may take long to answer, and a search to think, and a training loop is not to wait for
+them: what writes goes to a background thread, in order, and the loop looks later whether it is
+done. The claim lives on that thread from its begin to its end. In virtual time there is nothing to
+wait for, and all is done at once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from lowjoule.control import Claim
 from lowjoule.devices.interface import Device
@@ -41,8 +41,7 @@ class Request(Generic[T]):
         """What came of it; raises its error."""
         if self.error is not None:
             raise self.error
-        assert self._value is not None
-        return self._value
+        return cast(T, self._value)
 
     def run(self) -> None:
         """Carry it out."""
@@ -80,7 +79,7 @@ class Hand:
         if self._background:
             self._thread = threading.Thread(target=self._work, name="lowjoule-hand", daemon=True)
             self._thread.start()
-        request = self._ask(self._enter)
+        request = self.ask(self._enter)
         if not request.wait(_JOIN_S):
             raise DeviceError(
                 f"{self.device.identity.model} has not answered for {_JOIN_S:g} s",
@@ -90,26 +89,27 @@ class Hand:
 
     def turn(self, setting: Setting) -> Request[Applied]:
         """Write `setting`."""
-        return self._ask(lambda: self._claim.apply(setting))
+        return self.ask(lambda: self._claim.apply(setting))
 
     def look(self) -> Request[Setting]:
         """Read the setting in force."""
-        return self._ask(self.device.current)
+        return self.ask(self.device.current)
 
     def put_back(self) -> Request[bool]:
         """Put back what was found, and keep the claim."""
-        return self._ask(self._restore)
+        return self.ask(self._restore)
 
     def leave(self) -> bool:
         """Put back what was found and end the claim; return whether that was done in time."""
-        request = self._ask(self._exit)
+        request = self.ask(self._exit)
         self._queue.put(None)
         done = request.wait(_JOIN_S)
         if self._thread is not None and done:
             self._thread.join(_JOIN_S)
         return done
 
-    def _ask(self, action: Callable[[], T]) -> Request[T]:
+    def ask(self, action: Callable[[], T]) -> Request[T]:
+        """Carry out anything else that takes longer than a loop is to wait."""
         request = Request(action)
         if self._thread is None:
             request.run()

@@ -144,7 +144,7 @@ class Tuner:
                 for batch in loader:
                     self._wake()
                     yield batch
-                    self.step(samples_in(batch))
+                    self._guarded(self._step_of, batch)
             finally:
                 self._rest()
 
@@ -240,6 +240,15 @@ class Tuner:
             turn_micro=self._accumulate,
         )
 
+    def _step_of(self, batch: object) -> None:
+        count = None
+        if not self._samples:
+            try:
+                count = samples_in(batch)
+            except Exception:  # noqa: BLE001 - a batch may be anything; it counts as one then
+                count = None
+        self._step(count)
+
     def _step(self, samples: float | None) -> None:
         if self._pauses or self.rank:
             return
@@ -315,7 +324,8 @@ class Tuner:
 
     def _warn(self, text: str) -> None:
         self._note(text)
-        if not self._warned:
+        told = self._warned or (self._conductor is not None and self._conductor.gave_up)
+        if not told:
             self._warned = True
             log.warning("%s", text)
 
