@@ -277,9 +277,18 @@ def _mean(values: Floats, work: Floats, counter_j2: float, confidence: float) ->
     to_trend = count / float(sums.mean())
     trend = slope * to_trend
     noise = math.sqrt(float(rest @ rest) / (count - 2) / float(place @ place)) * to_trend
-    ahead = _TREND_AHEAD * max(0.0, abs(trend) - _TREND_IN_NOISE * noise)
+    by_ticks = math.sqrt(counter_j2 * _edges(count)) / float(place @ place) * to_trend
+    ahead = _TREND_AHEAD * max(0.0, abs(trend) - max(_TREND_IN_NOISE * noise, by_ticks))
     half = student(0.5 + confidence / 2.0, count - 1) * error + ahead
     return Mean(value=value, half=half * value, trend=trend, confidence=confidence)
+
+
+def _edges(count: int) -> float:
+    """Return the variance of the sum of places times values, for edges that neighbours share.
+
+    In units of the variance of one value: an edge inside counts once, the outermost by its place.
+    """
+    return (count - 1 + (count - 1) ** 2 / 2.0) / 2.0
 
 
 def student(probability: float, freedom: int) -> float:
