@@ -172,9 +172,15 @@ class Account:
         job: Work,
         notes: Iterable[str],
         paid: Sequence[Trial] | None = None,
+        held: Sequence[Trial] = (),
     ) -> TuneResult:
-        """Return the result of `trials`; `paid` are those whose price counts, if not the same."""
+        """Return the result of `trials`; `paid` are those whose price counts, if not the same.
+
+        `held` are windows of the chosen setting after the search: they say what it really takes,
+        where a trial was picked for being low.
+        """
         default, chosen = self.sides(trials, found)
+        chosen = self._as_held(chosen, default, held)
         return TuneResult(
             identity=self.identity,
             workload=self.workload,
@@ -189,6 +195,20 @@ class Account:
             kept=None if found is None else found.kept,
             notes=(*notes, *(() if found is None else found.notes)),
         )
+
+    def _as_held(self, chosen: Side, default: Side, held: Sequence[Trial]) -> Side:
+        told = [one for one in held if one.work and one.measurement]
+        work = sum(one.work.quantity for one in told if one.work)
+        if not work or chosen.setting == default.setting or told[0].asked != chosen.setting:
+            return chosen
+        time_s = sum(one.measurement.time_s for one in told if one.measurement) / work
+        energy_j = sum(one.measurement.energy_j for one in told if one.measurement) / work
+        here, base = (
+            Outcome(time_s=np.asarray(one_s), energy_j=np.asarray(one_j))
+            for one_s, one_j in ((time_s, energy_j), (default.time_s, default.energy_j))
+        )
+        value = float(self.objective.values(here, base))
+        return replace(chosen, time_s=time_s, energy_j=energy_j, objective=value)
 
     def _no_better(self, trials: Sequence[Trial], chosen: Side, default: Side) -> bool:
         """Return whether the default keeps to the constraints and is as good by its own figures."""

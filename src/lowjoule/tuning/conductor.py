@@ -34,6 +34,7 @@ _MOST_REAPPLIED = 3
 _MOST_GAPS = 3
 _ANSWER_S = 60.0
 _SEARCH_S = 10.0
+_MOST_HELD = 1000
 
 
 class Stage(StrEnum):
@@ -65,6 +66,7 @@ class Conductor:
         self._sample_s = sample_length_s(plan.precision, self._tick_s)
         self._round = Round(plan, self.note)
         self._before: list[Trial] = []
+        self._held: list[Trial] = []
         self._retunes = plan.retunes
         self._request: Request[Any] | None = None
         self._since_s = self._settled_s = 0.0
@@ -227,6 +229,8 @@ class Conductor:
 
     def _take_in(self, trial: Trial, estimate: Estimate | None) -> None:
         if self.purpose is Purpose.HOLD:
+            self._held.append(trial)
+            del self._held[:-_MOST_HELD]
             self._watched(estimate)
             return
         if self.purpose is Purpose.DEFAULT and trial.failure is not None:
@@ -249,7 +253,7 @@ class Conductor:
             return
         setting, purpose = following
         if purpose is Purpose.HOLD:
-            self._watch = Watch()
+            self._watch, self._held = Watch(), []
         self._go(setting, purpose)
 
     def _watched(self, estimate: Estimate | None) -> None:
@@ -265,6 +269,7 @@ class Conductor:
         self._retunes -= 1
         self.note(f"what is held now takes {said}: tuned again")
         self._before += self._round.trials
+        self._held = []
         self._round = Round(self.plan, self.note)
         self._go(self.space.default, Purpose.DEFAULT)
 
@@ -358,7 +363,9 @@ class Conductor:
         account = self.plan.account
         job = self.plan.job or Work(max(self.done, 1.0), account.workload.unit)
         notes = (*self.notes, *more_notes)
-        result = account.result(self._round.trials, found, job, notes, paid=self.trials)
+        result = account.result(
+            self._round.trials, found, job, notes, paid=self.trials, held=self._held
+        )
         return replace(result, trials=self.trials)
 
     def note(self, text: str) -> None:
