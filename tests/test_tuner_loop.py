@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +15,7 @@ from lowjoule.clock import WallClock
 from lowjoule.control import Claim
 from lowjoule.devices.registry import OpenOptions, open_device
 from lowjoule.errors import IncomparableError, InvalidValueError, UnknownNameError
-from lowjoule.knobs import Setting
+from lowjoule.knobs import Applied, Setting
 from lowjoule.tuning import Observation, Problem, Recommendation, Tuner
 from lowjoule.tuning.progress import Gaps, Phase, Progress, rank_here, samples_in
 from lowjoule.workloads import Work, WorkUnit
@@ -377,6 +380,75 @@ def test_an_exception_of_the_loop_passes_and_the_card_is_put_back() -> None:
     assert Setting(card.values) == DEFAULT
 
 
+def test_an_exception_within_steps_puts_the_card_back_at_once() -> None:
+    card = LoopCard()
+    at_exit = None
+    try:
+        with tuned(card) as tuner:
+            for _ in tuner.steps(range(10_000)):
+                card.work()
+                if Setting(card.values) != DEFAULT:
+                    raise ZeroDivisionError
+    except ZeroDivisionError:
+        at_exit = Setting(card.values)  # while the traceback still holds the generator
+    assert at_exit == DEFAULT
+
+
+def test_a_program_that_ends_within_a_loop_puts_the_card_back(tmp_path: Path) -> None:
+    script = """
+import sys
+import lowjoule as lj
+device = lj.open_device("sim:rtx4090")
+kept = []
+def run():
+    tuner = lj.Tuner(device, workload="resnet50", samples_per_step=64, window_s=4.0)
+    loop = tuner.steps(range(100_000))
+    kept.append(loop)
+    for _ in loop:
+        if device.current() != device.space.default:
+            print("changed", flush=True)
+            if os.fork() == 0:
+                sys.exit(0)
+            os.wait()
+            print("still", device.current() != device.space.default, flush=True)
+            sys.exit(3)
+import os
+run()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 3, done.stderr
+    assert done.stdout.split() == ["changed", "still", "True"]
+    after = open_device("sim:rtx4090")
+    assert after.current() == after.space.default
+
+
+def test_a_driver_that_never_answers_is_waited_for_a_while_only(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    released, asked = threading.Event(), threading.Event()
+
+    class Stuck(LoopCard):
+        def apply(self, setting: Setting) -> Applied:
+            asked.set()
+            released.wait(30.0)
+            return super().apply(setting)
+
+    card = Stuck(clock=WallClock(), sample_s=1e-5, noise=0.0)
+    with caplog.at_level(logging.WARNING), tuned(card, window_s=0.2, precision=0.5) as tuner:
+        while not asked.is_set():
+            card.work()
+            tuner.step()
+        monkeypatch.setattr("lowjoule.tuning.hand._JOIN_S", 0.05)
+    assert "has not answered" in caplog.text
+    released.set()
+    for thread in threading.enumerate():
+        if thread.name == "lowjoule-hand":
+            thread.join(10.0)
+    assert Setting(card.values) == DEFAULT  # put back as soon as it answers
+
+
 def test_a_loop_that_is_left_early_puts_the_card_back() -> None:
     card = LoopCard()
     tuner = tuned(card)
@@ -531,7 +603,7 @@ def test_a_slow_setter_does_not_hold_the_loop_up() -> None:
     released, asked = threading.Event(), threading.Event()
 
     class Slow(LoopCard):
-        def apply(self, setting: Setting):  # type: ignore[no-untyped-def]
+        def apply(self, setting: Setting) -> Applied:
             asked.set()
             assert released.wait(30.0)
             return super().apply(setting)

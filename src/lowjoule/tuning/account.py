@@ -171,6 +171,7 @@ class Account:
         found: Recommendation | None,
         job: Work,
         notes: Iterable[str],
+        *,
         paid: Sequence[Trial] | None = None,
         held: Sequence[Trial] = (),
     ) -> TuneResult:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import TracebackType
 from typing import TypeVar
 
@@ -97,6 +99,7 @@ class Tuner:
         self._conductor: Conductor | None = None
         self._beside: Beside | None = None
         self._hand: Hand | None = None
+        self._process: int | None = None
         if self.rank:
             self.notes.append(f"rank {self.rank} leaves the tuning to rank 0 of its node")
             return
@@ -139,7 +142,9 @@ class Tuner:
 
         Outside a `with` the tuning lasts as long as this one loop.
         """
-        with self:
+        # within a `with` it is that which ends the tuning: a generator that an exception leaves
+        # suspended lives on until the traceback is gone
+        with nullcontext() if self._entered else self:
             try:
                 for batch in loader:
                     self._wake()
@@ -209,7 +214,8 @@ class Tuner:
     def _begin(self) -> None:
         background = isinstance(self.device.clock, WallClock)
         hand = Hand(self.device, f"the tuning of {self.workload.name}", background=background)
-        self._hand = hand
+        self._hand, self._process = hand, os.getpid()
+        atexit.register(self._at_exit)  # for a loop that ends with the program, in no `with`
         try:
             prior = hand.take()
         except BusyError as error:
@@ -301,7 +307,11 @@ class Tuner:
             )
 
     def _end(self) -> None:
+        if self._process != os.getpid():
+            return
+        atexit.unregister(self._at_exit)
         self._rest()
+        self._process = None
         if self._conductor is not None:
             self._conductor.close()
         hand, self._hand = self._hand, None
@@ -311,8 +321,13 @@ class Tuner:
             self._warn("the driver has not answered: what was found may not be put back yet")
         self.notes += [note for note in hand.notes if note not in self.notes]
 
+    def _at_exit(self) -> None:
+        self._guarded(self._end)
+
     def _guarded(self, action: Callable[..., object], *arguments: object) -> None:
         """Carry out `action`; what fails is ours, and no reason to end a training."""
+        if self._process not in (None, os.getpid()):
+            return  # a forked child, which has neither the hand nor the claim
         try:
             action(*arguments)
         except Exception as error:
