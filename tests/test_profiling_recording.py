@@ -117,6 +117,16 @@ def test_too_little_work_is_a_failure_with_a_reason() -> None:
     assert trial.measurement is None
 
 
+def test_a_counter_that_stands_still_gives_no_figure_of_zero() -> None:
+    made = recording()
+    for second in range(20):
+        made.add(10.0)
+        made.cut(edge(second + 1.0, 5.0))
+    trial = made.trial(HERE, HERE, unit=WorkUnit.SAMPLE, source=Source.SIMULATED)
+    assert trial.failure == "the energy counter did not move"
+    assert trial.measurement is None
+
+
 def test_a_power_limit_that_works_is_no_throttling() -> None:
     assert is_throttled(frozenset({"thermal", "hardware thermal"}))
     assert not is_throttled(frozenset({"power"}))

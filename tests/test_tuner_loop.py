@@ -5,12 +5,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from loop_card import LoopCard, hot_after, warming
+from loop_card import LoopCard, hot_after, slowness, warming
 from lowjoule.clock import WallClock
 from lowjoule.control import Claim
 from lowjoule.devices.registry import OpenOptions, open_device
@@ -639,6 +640,82 @@ def test_a_simulated_gpu_takes_the_place_of_the_card() -> None:
     assert result.chosen.objective < 0.98
     assert result.saving.net_energy_j > 0
     assert device.current() == device.space.default
+
+
+class Lucky:
+    """Holds what looked best in the last window that it was told, as luck would have it."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.told: list[Observation] = []
+        self.left = [DEFAULT.replace(power_limit=100.0), DEFAULT.replace(power_limit=200.0)]
+
+    def ask(self) -> Setting | None:
+        return self.left.pop(0) if self.left else None
+
+    def tell(self, observation: Observation) -> None:
+        lucky = observation.asked["power_limit"] == 100.0 and not any(
+            one.asked == observation.asked for one in self.told
+        )
+        energy_j = 1e-3 if lucky else observation.energy_j
+        self.told.append(replace(observation, energy_j=energy_j))
+
+    def recommend(self) -> Recommendation:
+        means: dict[Setting, list[float]] = {}
+        for one in self.told:
+            means.setdefault(one.asked, []).append((one.energy_j or 0.0) + 200 * (one.time_s or 0))
+        best = min(means, key=lambda setting: means[setting][-1])
+        last = next(one for one in reversed(self.told) if one.asked == best)
+        assert last.time_s is not None
+        assert last.energy_j is not None
+        return Recommendation(
+            setting=best, time_s=last.time_s, energy_j=last.energy_j, objective=0.5, uncertainty=0.1
+        )
+
+
+def test_what_was_picked_by_luck_is_left_when_it_is_seen_for_longer() -> None:
+    card = LoopCard()
+    held: list[Setting | None] = []
+    with tuned(card, search=Lucky) as tuner:
+        for _ in range(3000):
+            card.work()
+            tuner.step()
+            if tuner.settled and (not held or held[-1] != tuner.setting):
+                held.append(tuner.setting)
+    limits = [one["power_limit"] for one in held if one is not None]
+    assert limits == [100.0, 200.0]
+    result = tuner.result()
+    assert result is not None
+    assert result.chosen.setting["power_limit"] == 200.0
+    assert result.draws == 3
+    # the figures of the chosen one are those of the many windows in which it was held
+    assert result.chosen.time_s * 32 == pytest.approx(
+        0.032 * slowness(limits_of(200)) + 0.001, 0.01
+    )
+
+
+def limits_of(watts: float) -> Setting:
+    return DEFAULT.replace(power_limit=float(watts))
+
+
+def test_a_simulated_gpu_turns_the_micro_batch_of_the_loop() -> None:
+    device = open_device("sim:rtx4090", OpenOptions(default={"batch_size": "64"}))
+    calls = []
+    with Tuner(
+        device,
+        workload="resnet50",
+        samples_per_step=64,
+        knobs=["micro_batch", "sm_clock"],
+        accumulate=lambda micro, passes: calls.append((micro, passes)),
+    ) as tuner:
+        for _ in tuner.steps(range(10_000)):
+            if tuner.settled:
+                break
+        assert tuner.settled
+        assert tuner.setting is not None
+        assert tuner.setting["micro_batch"] == 64  # passes have a price
+    assert calls
+    assert all(micro * passes == 64 for micro, passes in calls)
+    assert calls[-1] == (64, 1)
 
 
 def test_misuse_is_said_at_construction() -> None:

@@ -154,6 +154,8 @@ class Recording:
     ) -> Trial:
         """Return the trial, failed with a reason where there is no estimate or `failure` is one."""
         found = self.estimate() if failure is None else None
+        if found is not None and found.energy.value <= 0:
+            found, failure = None, "the energy counter did not move"
         if found is None:
             return Trial(
                 asked=asked,

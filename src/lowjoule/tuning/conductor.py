@@ -35,6 +35,7 @@ _MOST_GAPS = 3
 _ANSWER_S = 60.0
 _SEARCH_S = 10.0
 _MOST_HELD = 1000
+_MOST_CONFIRMED = 3
 
 
 class Stage(StrEnum):
@@ -67,7 +68,7 @@ class Conductor:
         self._round = Round(plan, self.note)
         self._before: list[Trial] = []
         self._held: list[Trial] = []
-        self._retunes = plan.retunes
+        self._retunes, self._confirmations = plan.retunes, _MOST_CONFIRMED
         self._request: Request[Any] | None = None
         self._since_s = self._settled_s = 0.0
         self._retry_s = -1.0
@@ -231,7 +232,12 @@ class Conductor:
         if self.purpose is Purpose.HOLD:
             self._held.append(trial)
             del self._held[:-_MOST_HELD]
-            self._watched(estimate)
+            if len(self._held) == 1 and self._confirmations > 0:
+                self._confirmations -= 1
+                self._watched(estimate)
+                self._ask(Stage.SEARCHING, self._hand.ask(lambda: self._confirmed(trial)))
+            else:
+                self._watched(estimate)
             return
         if self.purpose is Purpose.DEFAULT and trial.failure is not None:
             self.give_up(f"the default gave no figure: {trial.failure}")
@@ -243,6 +249,10 @@ class Conductor:
         self._round.take(trial, self.done)
         return self._round.next() if self._round.failures < _MOST_FAILURES else None
 
+    def _confirmed(self, trial: Trial) -> tuple[Setting, Purpose]:
+        """Tell the search of the first window of what is held: it was picked for looking good."""
+        return self._round.confirmed(trial), Purpose.HOLD
+
     def _searched(self, request: Request[tuple[Setting, Purpose] | None]) -> None:
         if request.error is not None:
             self.give_up(f"the search failed ({type(request.error).__name__}: {request.error})")
@@ -252,6 +262,9 @@ class Conductor:
             self.give_up(f"{_MOST_FAILURES} settings in a row failed, at last: {self._last_error}")
             return
         setting, purpose = following
+        if purpose is self.purpose is Purpose.HOLD and setting == self.asked:
+            self._begin_window()
+            return
         if purpose is Purpose.HOLD:
             self._watch, self._held = Watch(), []
         self._go(setting, purpose)
@@ -269,7 +282,7 @@ class Conductor:
         self._retunes -= 1
         self.note(f"what is held now takes {said}: tuned again")
         self._before += self._round.trials
-        self._held = []
+        self._held, self._confirmations = [], _MOST_CONFIRMED
         self._round = Round(self.plan, self.note)
         self._go(self.space.default, Purpose.DEFAULT)
 

@@ -86,6 +86,12 @@ class Round:
         self._say_precision()
         return self.best(), Purpose.HOLD
 
+    def confirmed(self, trial: Trial) -> Setting:
+        """Take in a window of what is held, which costs nothing, and return what is best now."""
+        assert self._search is not None
+        self._search.tell(observe(trial))
+        return self.best()
+
     def best(self) -> Setting:
         """Return the best setting found so far, the default where nothing is better."""
         return self.plan.account.sides(self.trials, self.recommended())[1].setting
