@@ -2,96 +2,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from lowjoule.errors import InvalidValueError
 from lowjoule.profiling.steady import Precision, Sample, SteadyState, Verdict, student
+from lowjoule.testing.loops import Trace, plain, ramp, stalls
 
 RUNS = 300
-STEP_S = 0.01
-POWER_W = 300.0
-Floats = NDArray[np.float64]
-
-
-@dataclass
-class Trace:
-    """Times and energies of single steps, and what they come to in the long run."""
-
-    time_s: Floats
-    energy_j: Floats
-    true_time_s: float
-    true_energy_j: float
-
-    def samples(self, length_s: float = 0.5, tick_s: float = 0.0) -> list[Sample]:
-        """Whole steps of at least `length_s` together, the energy by a counter with ticks."""
-        end_s, energy_j = np.cumsum(self.time_s), np.cumsum(self.energy_j)
-        samples = []
-        last_s = last_j = 0.0
-        last = -1
-        for number in range(len(end_s)):
-            if end_s[number] - last_s < length_s:
-                continue
-            shown_j = float(energy_j[number])
-            if tick_s:
-                shown_s = math.floor(end_s[number] / tick_s) * tick_s
-                shown_j = float(np.interp(shown_s, end_s, energy_j))
-            time_s = float(end_s[number] - last_s)
-            samples.append(
-                Sample(
-                    work=number - last,
-                    time_s=time_s,
-                    energy_j=shown_j - last_j,
-                    counter_j=tick_s * (shown_j - last_j) / time_s / math.sqrt(6.0),
-                )
-            )
-            last, last_s, last_j = number, float(end_s[number]), shown_j
-        return samples
-
-
-def base(random: np.random.Generator, steps: int) -> Floats:
-    return STEP_S * np.exp(0.03 * random.standard_normal(steps) - 0.00045)
-
-
-def plain(random: np.random.Generator) -> Trace:
-    time_s = base(random, 6000)
-    power_w = POWER_W * (1 + 0.02 * random.standard_normal(6000))
-    return Trace(time_s, time_s * power_w, STEP_S, STEP_S * POWER_W)
-
-
-def ramp(random: np.random.Generator, constant_s: float = 20.0) -> Trace:
-    """5 % more power and 2 % more time as it warms up; power noise correlated over a second."""
-    steps = round(5 * constant_s / STEP_S)
-    time_s = base(random, steps)
-    warmth = 1 - np.exp(-np.cumsum(time_s) / constant_s)
-    noise = np.empty(steps)
-    level = 0.0
-    for number, shock in enumerate(0.004 * random.standard_normal(steps)):
-        level = 0.98 * level + shock
-        noise[number] = level
-    power_w = POWER_W * (1 + 0.05 * warmth) * (1 + noise)
-    time_s = time_s * (1 + 0.02 * warmth)
-    return Trace(time_s, time_s * power_w, 1.02 * STEP_S, 1.02 * STEP_S * 1.05 * POWER_W)
-
-
-def stalls(random: np.random.Generator) -> Trace:
-    """Every fiftieth step waits for data, five steps on average, with a long tail."""
-    steps = 6000
-    waits = random.random(steps) < 0.02
-    stall_s = waits * 0.05 * np.exp(random.standard_normal(steps) - 0.5)
-    busy_s = base(random, steps)
-    mean_s = 0.02 * 0.05
-    return Trace(
-        busy_s + stall_s,
-        POWER_W * busy_s + 80.0 * stall_s,
-        STEP_S + mean_s,
-        POWER_W * STEP_S + 80.0 * mean_s,
-    )
 
 
 def covered(
