@@ -150,10 +150,10 @@ def test_in_real_time_a_window_is_as_long_as_its_precision_needs() -> None:
     assert trial.failure is None
     assert trial.work is not None
     assert trial.measurement is not None
-    assert took_s < 6.0
+    assert took_s < 10.0
     assert trial.relative_half is not None
     assert trial.measurement.time_s / trial.work.quantity == pytest.approx(
-        float(known.time_s[0]), rel=0.03
+        float(known.time_s[0]), rel=0.05
     )
     # a board that is cold at first draws a little less than the warm one of the survey
     assert trial.measurement.energy_j / trial.work.quantity == pytest.approx(

@@ -78,6 +78,7 @@ class Conductor:
         self._last_error = ""
         self._watch = Watch()
         self._gaps = Gaps()
+        self._gaps_s: list[float] = []
         self.gave_up = False
         self._recording = self._new_recording()
         self._recording.open(None)
@@ -108,7 +109,7 @@ class Conductor:
             # several without a sample between: this loop does not pause, it is slow like this
             self._gaps_dropped += 1
             self._recording.drop()
-            self.note(f"a gap of {gap_s:.3g} s between two steps is left out as a pause")
+            self._gaps_s.append(gap_s)
         else:
             self._recording.add(progress.work)
         if self._request is not None:
@@ -195,7 +196,8 @@ class Conductor:
         request, stage = self._request, self.stage
         if request is None or not request.done:
             if request is not None and now_s - self._since_s > _ANSWER_S:
-                self.give_up(f"the driver has not answered for {_ANSWER_S:g} s")
+                what = "search" if stage is Stage.SEARCHING else "driver"
+                self.give_up(f"the {what} has not answered for {_ANSWER_S:g} s")
             return
         self._request = None
         if stage is Stage.LOOKING:
@@ -375,11 +377,18 @@ class Conductor:
         found = None if self.gave_up else self._round.recommended()
         account = self.plan.account
         job = self.plan.job or Work(max(self.done, 1.0), account.workload.unit)
-        notes = (*self.notes, *more_notes)
+        notes = (*self.notes, *self._gap_notes(), *more_notes)
         result = account.result(
             self._round.trials, found, job, notes, paid=self.trials, held=self._held
         )
         return replace(result, trials=self.trials)
+
+    def _gap_notes(self) -> list[str]:
+        gaps_s = self._gaps_s
+        if not gaps_s:
+            return []
+        counted = f"{len(gaps_s)} gap{'s' if len(gaps_s) > 1 else ''} between steps"
+        return [f"{counted} ({max(gaps_s):.3g} s the longest) were left out as pauses"]
 
     def note(self, text: str) -> None:
         """Keep `text` for people, once."""
