@@ -87,16 +87,7 @@ class Profiler:
             execution.wait()
             measured = self._meter.since(begin)
         except (OutOfMemoryError, NotMeasuredError, UnsupportedError) as error:
-            spent = self._spent(begin)
-            return Trial(
-                asked=setting,
-                achieved=achieved,
-                work=None,
-                measurement=None,
-                overhead_s=spent[0],
-                overhead_j=spent[1],
-                failure=error.problem,
-            )
+            return self._failed(setting, achieved, begin, error.problem)
         return Trial(
             asked=setting,
             achieved=achieved,
@@ -106,6 +97,18 @@ class Profiler:
             overhead_s=overhead[0],
             overhead_j=overhead[1],
             told=execution.told,
+        )
+
+    def _failed(self, asked: Setting, achieved: Setting, begin: Edge, reason: str) -> Trial:
+        overhead_s, overhead_j = self._spent(begin)
+        return Trial(
+            asked=asked,
+            achieved=achieved,
+            work=None,
+            measurement=None,
+            overhead_s=overhead_s,
+            overhead_j=overhead_j,
+            failure=reason,
         )
 
     def _recorded(self, asked: Setting, achieved: Setting, rest: Setting, begin: Edge) -> Trial:

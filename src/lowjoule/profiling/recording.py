@@ -157,16 +157,8 @@ class Recording:
         if found is not None and found.energy.value <= 0:
             found, failure = None, "the energy counter did not move"
         if found is None:
-            return Trial(
-                asked=asked,
-                achieved=achieved,
-                work=None,
-                measurement=None,
-                warmup_work=self._spent.work,
-                overhead_s=self._spent.time_s,
-                overhead_j=self._spent.energy_j,
-                failure=failure or "there was too little work for a window",
-            )
+            reason = failure or "there was too little work for a window"
+            return self._failed(asked, achieved, reason)
         kept = found.kept
         peak_w = None if self._peak_w is None else max(self._peak_w, kept.energy_j / kept.time_s)
         return Trial(
@@ -190,6 +182,18 @@ class Recording:
             ),
             relative_half=max(found.time.relative, found.energy.relative),
             throttled=self._throttled,
+        )
+
+    def _failed(self, asked: Setting, achieved: Setting, reason: str) -> Trial:
+        return Trial(
+            asked=asked,
+            achieved=achieved,
+            work=None,
+            measurement=None,
+            warmup_work=self._spent.work,
+            overhead_s=self._spent.time_s,
+            overhead_j=self._spent.energy_j,
+            failure=reason,
         )
 
     def _segment(self, edge: Edge) -> Sample | None:

@@ -78,10 +78,6 @@ class Tuner:
         retunes: int = 2,
         rank: int | None = None,
     ) -> None:
-        if samples_per_step is not None and samples_per_step < 1:
-            raise InvalidValueError(
-                f"{samples_per_step} samples a step", cure="count at least one, or leave it out"
-            )
         self.rank = rank_here() if rank is None else rank
         self.notes: list[str] = []
         self._samples = samples_per_step
@@ -92,10 +88,8 @@ class Tuner:
         self._search, self._again_after, self._retunes = search, again_after, retunes
         self._precision = Precision(relative=precision, most_s=window_s)
         self._accumulate = accumulate
-        self._entered = 0
-        self._pauses = 0
-        self._idle = True
-        self._warned = False
+        self._entered = self._pauses = 0
+        self._idle, self._warned = True, False
         self._conductor: Conductor | None = None
         self._beside: Beside | None = None
         self._hand: Hand | None = None
@@ -105,20 +99,27 @@ class Tuner:
             return
         self.device = open_named(device, workload, samples_per_step)
         self.workload = workload_of(self.device, workload)
+        self._choose(knobs, micro_batch)
+
+    def _choose(self, knobs: Iterable[str] | None, micro_batch: int | None) -> None:
+        """Find what can be turned; raises what is wrong with the arguments."""
+        if self._samples is not None and self._samples < 1:
+            raise InvalidValueError(
+                f"{self._samples} samples a step", cure="count at least one, or leave it out"
+            )
         if self._job is not None:
             self._job.check(Work(1.0, self.workload.unit))
-        micro = (micro_batch or samples_per_step) if accumulate else None
-        if accumulate and micro is None:
+        micro = (micro_batch or self._samples) if self._accumulate else None
+        if self._accumulate and micro is None:
             raise InvalidValueError(
                 "accumulate is given and the samples of a step are not known",
                 cure="say how many a step has (samples_per_step)",
             )
-        self._joint = loop_space(self.device, self.workload, samples_per_step, micro)
+        self._joint = loop_space(self.device, self.workload, self._samples, micro)
         self._free = free_knobs(self._joint, knobs)
         if isinstance(self.device, WorkDevice):
-            held = self._joint.default.only(
-                name for name in self._joint.names if name not in self.device.space.names
-            )
+            own = self.device.space.names
+            held = self._joint.default.only(n for n in self._joint.names if n not in own)
             self._beside = Beside(self.device, self.workload, held)
 
     def __enter__(self) -> Tuner:
