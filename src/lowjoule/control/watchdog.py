@@ -63,6 +63,7 @@ class Watchdog:
                     ended = self._watch()
                     with contextlib.suppress(OSError):
                         lock.unlink()
+                    _tidy(self._journal.folder)
             except (LockedError, OSError):
                 return
             # the client may have written between our last look and the end of our lock
@@ -189,6 +190,15 @@ class _Client:
         except OSError:
             return True
         return True
+
+
+def _tidy(folder: Path) -> None:
+    """Remove the locks of watchdogs that were killed, those whose clients are gone."""
+    with contextlib.suppress(OSError):
+        for path in folder.glob("watchdog-*.lock"):
+            _, pid, start = path.stem.split("-")
+            if start_of(int(pid)) != start:
+                path.unlink(missing_ok=True)
 
 
 def _opened(spec: str) -> Device:
