@@ -93,6 +93,7 @@ cli.commands_at = {
     "frontier": ("lowjoule.cli.frontier", "Show the trade of time against energy."),
     "study": ("lowjoule.cli.study", "Show what each knob does, alone."),
     "devices": ("lowjoule.cli.devices", "List the devices that can be opened."),
+    "restore": ("lowjoule.cli.restore", "Put back what processes that are gone left turned."),
     "workloads": ("lowjoule.cli.workloads", "List workloads, or tell all about one."),
     "import": ("lowjoule.cli.importing", "Put a table of measurements into the store."),
     "export": ("lowjoule.cli.exporting", "Write the store's points to a file."),

@@ -13,7 +13,7 @@ from lowjoule.control.process import start_of
 VARIABLE = "LOWJOULE_WATCHDOG"
 _START_S = 10.0
 # a board is found by what it is, wherever the client sees it
-_HIDING = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
+HIDING = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 _CODE = (
     "import sys; sys.path.append(sys.argv[4]); "
     "from lowjoule.control.watchdog import main; main(sys.argv[1:4])"
@@ -58,7 +58,7 @@ def _started(folder: Path, pid: int, start: str | None) -> str | None:
             stderr=subprocess.DEVNULL,
             close_fds=True,
             start_new_session=True,
-            env={k: v for k, v in os.environ.items() if k not in _HIDING},
+            env={k: v for k, v in os.environ.items() if k not in HIDING},
             timeout=_START_S,
             check=True,
         )

@@ -53,8 +53,7 @@ def _user() -> int:
 
 
 def _usable(folder: Path) -> bool:
-    try:
-        folder.mkdir(parents=folder not in _SYSTEM, exist_ok=True)
-    except OSError:
-        return False
-    return os.access(folder, os.W_OK | os.X_OK)
+    """Whether `folder` can be written, or made; nothing is made to find out."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)

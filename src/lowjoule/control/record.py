@@ -93,9 +93,16 @@ class Record:
 
     def expired(self, knob: str) -> str | None:
         """Return what the watchdog did to a knob when the claim expired, None where it did not."""
-        if self._journal is None or knob not in self._knobs:
+        if self._journal is None or self._expires_s is None or knob not in self._knobs:
             return None
-        entry = self._journal.find(self._uuid, knob)
+        with contextlib.ExitStack() as stack:
+            # it may be about to do it
+            with contextlib.suppress(DeviceError):
+                stack.enter_context(self._journal.locked(self._uuid, knob))
+            return self._expired(knob)
+
+    def _expired(self, knob: str) -> str | None:
+        entry = None if self._journal is None else self._journal.find(self._uuid, knob)
         return entry.expired if isinstance(entry, Entry) else None
 
     def touch(self) -> bool:
@@ -109,7 +116,7 @@ class Record:
         for knob in tuple(self._knobs):
             with contextlib.suppress(OSError):
                 os.utime(self._journal.path(self._uuid, knob))
-        alive = not any(self.expired(knob) for knob in tuple(self._knobs))
+        alive = not any(self._expired(knob) for knob in tuple(self._knobs))
         if not alive:
             self._next_beat_s = 0.0
         return alive

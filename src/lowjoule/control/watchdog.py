@@ -46,10 +46,13 @@ def main(arguments: Sequence[str]) -> None:
 class Watchdog:
     """Waits for the end of a process, or of its progress, and puts back what it had turned."""
 
-    def __init__(self, pid: int, start: str | None, journal: Journal) -> None:
+    def __init__(
+        self, pid: int, start: str | None, journal: Journal, *, idle_s: float = _IDLE_S
+    ) -> None:
         self._pid = pid
         self._start = start
         self._journal = journal
+        self._idle_s = idle_s
         self._clock = WallClock()
         self._client = _Client(pid, start)
         self._beats: dict[str, tuple[tuple[int, int], float]] = {}
@@ -77,7 +80,7 @@ class Watchdog:
             mine = self._mine()
             if mine:
                 idle_since_s = self._clock.now_s()
-            elif self._clock.now_s() - idle_since_s >= _IDLE_S:
+            elif self._clock.now_s() - idle_since_s >= self._idle_s:
                 return False
             if self._client.ended_within(self._interval_s(mine)):
                 self._finish()
@@ -90,7 +93,7 @@ class Watchdog:
 
     def _interval_s(self, entries: list[Entry]) -> float:
         limits = [one.expires_s / 4 for one in entries if one.expires_s and not one.expired]
-        return max(_LEAST_LOOK_S, min([_LOOK_S, *limits]))
+        return max(_LEAST_LOOK_S, min([_LOOK_S, self._idle_s, *limits]))
 
     def _finish(self) -> None:
         """Put back all that the client had turned; again and again for what is refused."""
