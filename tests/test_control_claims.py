@@ -213,6 +213,32 @@ def test_what_cannot_be_put_back_yet_is_owed_by_the_next_claim() -> None:
     assert entries() == []
 
 
+def test_an_end_that_is_interrupted_goes_on() -> None:
+    class Impatient(FakeDevice):
+        interrupts = 1
+
+        def apply(self, setting: Setting) -> Applied:
+            if setting.get("sm_clock") == 1.4e9 and self.interrupts:
+                self.interrupts -= 1
+                raise KeyboardInterrupt
+            return super().apply(setting)
+
+    device = Impatient()
+    ours = Setting({"power_limit": 100.0, "sm_clock": 1e9})
+    with pytest.raises(KeyboardInterrupt), Claim(device, "a test") as claim:
+        claim.apply(ours)
+    assert device.current() == device.space.default
+    assert entries() == []
+    device.interrupts = 2
+    with pytest.raises(KeyboardInterrupt), Claim(device, "a test") as claim:
+        claim.apply(ours)
+    assert device.values["sm_clock"] == 1e9
+    with Claim(device, "the next") as claim:  # of the same process
+        assert claim.prior == device.space.default
+    assert device.current() == device.space.default
+    assert entries() == []
+
+
 def test_knobs_that_forbid_an_order_are_all_put_back() -> None:
     values = (1.0, 2.0, 3.0, 4.0)
     knobs = (plain_knob("low", values, 1.0), plain_knob("high", values, 4.0))

@@ -1,4 +1,4 @@
-"""The journal's files: what is in them, what is done with those that cannot be read, who is dead."""
+"""The journal's files, those that cannot be read, and who is dead."""
 
 from __future__ import annotations
 

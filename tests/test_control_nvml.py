@@ -125,9 +125,9 @@ def test_a_reload_of_the_driver_is_noticed_and_what_it_dropped_is_written_again(
 def test_without_permission_nothing_is_written_and_the_command_is_given(fake: FakeNvml) -> None:
     fake[0].fail(SETTERS, NOT_PERMITTED)
     device = opened(fake)
-    with Claim(device, "a test") as claim:
-        with pytest.raises(PermissionDeniedError, match=f"sudo nvidia-smi -i {A} -pl 300"):
-            claim.apply(set_to(POWER_LIMIT, 300.0))
+    command = f"sudo nvidia-smi -i {A} -pl 300"
+    with Claim(device, "a test") as claim, pytest.raises(PermissionDeniedError, match=command):
+        claim.apply(set_to(POWER_LIMIT, 300.0))
     assert claim.notes == []
     assert Journal().entries() == []
     assert fake[0].state().requested_limit_w == 700.0
@@ -156,10 +156,15 @@ def test_a_board_that_nobody_named_is_never_written(tmp_path: Path) -> None:
 
 def test_a_board_that_is_lost_leaves_its_entry_for_the_next_start(fake: FakeNvml) -> None:
     device = opened(fake)
-    with pytest.raises(LostDeviceError), Claim(device, "a test") as claim:
-        claim.apply(set_to(POWER_LIMIT, 300.0))
-        fake[0].lose()
-        device.read()
+
+    def work() -> None:
+        with Claim(device, "a test") as claim:
+            claim.apply(set_to(POWER_LIMIT, 300.0))
+            fake[0].lose()
+            device.read()
+
+    with pytest.raises(LostDeviceError):
+        work()
     assert len(Journal().entries()) == 1
     fake[0].heal()
     fake[0].put(limit_w=300.0)

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,10 +31,10 @@ def _watchdogs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def device() -> Iterator[Device]:
+def device() -> Device:
     one = open_device("sim:a100")
     one.apply(Setting({"power_limit": PRIOR_W}))
-    yield one
+    return one
 
 
 def arguments(ending: str, expires_s: float | None = None) -> list[object]:

@@ -67,16 +67,13 @@ class Claim:
         self._check_knobs()
         self._record = self._outer_record() or Record(self.device, self.owner, self._expires_s)
         with ExitStack() as held:
+            owed = {}
             if self._outer is None:
-                told, failed = self._record.replay_stale()
-                self.notes += sentences(told)
+                self.notes += sentences(self._record.replay_stale())
                 held.enter_context(holding(self.device, self.knobs, self.owner))
-            else:
-                failed = {}
+                owed = self._record.owed(self.knobs)
             found = self.device.current()
-            # what could not be put back now is owed still
-            owed = {name: one for name, one in failed.items() if name in self.knobs}
-            self._ours = {name: {*one.written, found[name]} for name, one in owed.items()}
+            self._ours = {name: set(one.written) for name, one in owed.items()}
             self._prior = Setting({**found, **{name: one.prior for name, one in owed.items()}})
             self._watch = Watch(self.device)
             self._changes: dict[str, Change] = {}
@@ -98,7 +95,11 @@ class Claim:
             if self._inner is not None:
                 self.notes.append(f"{self._inner.owner} had not ended and is ended now")
                 self._inner.__exit__(None, None, None)
-            self.restore()
+            try:
+                self.restore()
+            except BaseException:  # a second Ctrl-C, in the middle of it
+                self.restore()
+                raise
         finally:
             self._prior = None
             self._pid = None

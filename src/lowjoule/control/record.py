@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from lowjoule.clock import WallClock
 from lowjoule.control.guard import ensure_watchdog
 from lowjoule.control.journal import Entry, Journal, Unreadable, Value
 from lowjoule.control.process import this_process
 from lowjoule.control.replay import Replayed, is_stale, replay_device
-from lowjoule.devices.interface import Device
+from lowjoule.devices.interface import Device, Reminded
 from lowjoule.errors import BusyError, DeviceError
+from lowjoule.knobs import Setting
 
 _BEATS = 10  # how often within its time a claim that makes progress says so
 
@@ -35,18 +36,35 @@ class Record:
         self._next_beat_s = 0.0
         self._knobs: set[str] = set()
 
-    def replay_stale(self) -> tuple[list[Replayed], dict[str, Entry]]:
-        """Put back what dead processes left turned on the device.
-
-        Returns what became of it, and the entries, by knob, that could not be put back.
-        """
+    def replay_stale(self) -> list[Replayed]:
+        """Put back what dead processes left turned on the device; return what became of it."""
         if self._journal is None:
-            return [], {}
+            return []
         found = [one for one in self._journal.entries() if isinstance(one, Entry)]
         stale = [one for one in found if one.uuid == self._uuid and is_stale(one)]
-        told = replay_device(self._journal, stale, self._device) if stale else []
-        failed = {one.knob for one in told if not one.outcome.is_final}
-        return told, {one.knob: one for one in stale if one.knob in failed}
+        return replay_device(self._journal, stale, self._device) if stale else []
+
+    def owed(self, knobs: Iterable[str]) -> dict[str, Entry]:
+        """Return what the journal still has of knobs that are held by now.
+
+        A dead process left it and it could not be put back, or a claim of this process whose end
+        was interrupted. The device is told what it cannot read.
+        """
+        if self._journal is None:
+            return {}
+        left = {}
+        for knob in knobs:
+            entry = self._journal.find(self._uuid, knob)
+            if not isinstance(entry, Entry):
+                continue
+            if entry.expired is not None:  # is back already
+                self._journal.remove(self._uuid, knob)
+                continue
+            left[knob] = entry
+            if isinstance(self._device, Reminded):
+                for value in (entry.prior, *entry.written[-1:]):
+                    self._device.assume(Setting({knob: value}))
+        return left
 
     @contextlib.contextmanager
     def writing(self, knob: str, value: Value, prior: Value) -> Iterator[None]:
