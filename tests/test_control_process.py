@@ -219,6 +219,45 @@ def test_a_watchdog_that_cannot_be_started_ends_nobodys_work(
     assert any("lowjoule restore" in note for note in claim.notes)
 
 
+def test_a_next_start_waits_for_the_watchdog_that_is_at_it(device: Device) -> None:
+    with victim(arguments("SIGKILL"), {}) as (one, _):
+        one.process.kill()
+        one.process.wait()
+        for _ in range(40):  # at any moment of the restore
+            with Claim(open_device("sim:a100"), "the next", ["power_limit"]) as claim:
+                assert claim.prior["power_limit"] == PRIOR_W
+            time.sleep(0.01)
+
+
+TURNING = """
+import sys
+from lowjoule.control import Claim
+from lowjoule.devices.registry import open_device
+from lowjoule.knobs import Setting
+device = open_device("sim:a100")
+print(flush=True)
+while True:
+    with Claim(device, "a test") as claim:
+        for limit_w in (150.0, 200.0, 250.0):
+            clock_hz = 705e6 + 15e6 * (limit_w // 50)
+            claim.apply(Setting({"power_limit": limit_w, "sm_clock": clock_hz}))
+"""
+
+
+def test_what_was_found_is_back_after_a_kill_at_any_moment(device: Device) -> None:
+    device.apply(Setting({"sm_clock": 1200e6}))
+    found = device.current()
+    for number in range(12):
+        with subprocess.Popen([sys.executable, "-c", TURNING], stdout=subprocess.PIPE) as client:
+            assert client.stdout is not None
+            client.stdout.readline()
+            time.sleep(0.007 * number * number % 0.19)
+            client.kill()
+        waited_s = within(2.0, lambda: not list(Journal().folder.glob("*.json")))
+        assert waited_s is not None
+        assert device.current() == found, number
+
+
 # -------------------------------------------------------------------------------------- expiry
 
 

@@ -32,7 +32,7 @@ class FileLock(contextlib.AbstractContextManager["FileLock"]):
 
     def __init__(self, path: Path, holder: str = "", wait_s: float = 0.0) -> None:
         self.path = path
-        self._holder = holder
+        self.holder = holder
         self._wait_s = wait_s
         self._file: IO[str] | None = None
 
@@ -56,9 +56,9 @@ class FileLock(contextlib.AbstractContextManager["FileLock"]):
                         raise LockedError(file.read(200).strip()) from None
                 clock.sleep(_POLL_S)
         self._file = file
-        if self._holder:
+        if self.holder:
             file.truncate(0)
-            file.write(self._holder)
+            file.write(self.holder)
             file.flush()
         return self
 

@@ -21,6 +21,9 @@ from lowjoule.errors import BusyError
 if TYPE_CHECKING:
     from lowjoule.devices.interface import Device
 
+RESTORE = "a restore"
+"""The owner that puts back what dead processes have left."""
+_RESTORE_S = 5.0
 _OWNERS: dict[tuple[str, str], str] = {}
 _GUARD = threading.Lock()
 
@@ -85,9 +88,16 @@ def _in_process(board: str, knob: str, owner: str, model: str) -> Iterator[None]
 def _on_machine(board: str, knob: str, owner: str, model: str) -> Iterator[None]:
     """Hold a lock file; where there are no such locks the claim holds within this process."""
     path = _path(board, knob)
+    lock = FileLock(path, f"{owner} (process {os.getpid()})")
     with contextlib.ExitStack() as held:
         try:
-            held.enter_context(FileLock(path, f"{owner} (process {os.getpid()})"))
+            try:
+                held.enter_context(lock)
+            except LockedError as error:
+                if not error.holder.startswith(f"{RESTORE} ") or owner == RESTORE:
+                    raise
+                # somebody puts back what a dead process has left, and is done in a moment
+                held.enter_context(FileLock(lock.path, lock.holder, wait_s=_RESTORE_S))
         except LockedError as error:
             raise _busy(model, knob, error.holder or "another process") from None
         except OSError as error:

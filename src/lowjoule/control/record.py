@@ -83,11 +83,13 @@ class Record:
                     f"the claim of {self._owner} has expired: {entry.expired}",
                     cure="claim the device again, and call touch() as the work goes on",
                 )
+            # watched before there is an entry, so that no kill leaves one alone; and looked at
+            # again after it, as a watchdog without entries may just have ended
+            self._watch(entry)
             if entry != found:
                 self._journal.write(entry)
+                self._watch(entry)
             self._knobs.add(knob)
-            if entry.spec is not None:
-                self._note(ensure_watchdog(self._journal.folder))
             yield
 
     def saw(self, knob: str, value: Value) -> None:
@@ -167,6 +169,10 @@ class Record:
             time_unix_s=self._clock.unix_s(),
             expires_s=self._expires_s,
         )
+
+    def _watch(self, entry: Entry) -> None:
+        if self._journal is not None and entry.spec is not None:
+            self._note(ensure_watchdog(self._journal.folder))
 
     def _note(self, text: str | None) -> None:
         if text is not None and text not in self.notes:

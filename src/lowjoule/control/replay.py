@@ -9,7 +9,7 @@ from enum import StrEnum
 from itertools import groupby
 
 from lowjoule.control.journal import Entry, Journal, Unreadable, Value
-from lowjoule.control.ownership import holding_knob, is_held_elsewhere
+from lowjoule.control.ownership import RESTORE, holding_knob, is_held_elsewhere
 from lowjoule.control.process import boot_id
 from lowjoule.devices.interface import Device, Reminded
 from lowjoule.errors import BusyError, DeviceError, LowjouleError
@@ -82,9 +82,7 @@ def replay_device(
         mine = []
         for entry in entries:
             try:
-                held.enter_context(
-                    holding_knob(entry.uuid, entry.knob, "a restore", model=entry.model)
-                )
+                held.enter_context(holding_knob(entry.uuid, entry.knob, RESTORE, model=entry.model))
             except BusyError as error:
                 said.append(_told(entry, Outcome.HELD, error.problem))
                 continue

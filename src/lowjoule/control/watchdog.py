@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lowjoule.devices.interface import Device
 
 _LOOK_S = 2.0
+_NO_ENTRY_LOOK_S = 0.2
 _POLL_S = 0.2  # without pidfd
 _IDLE_S = 10.0
 _LEAST_LOOK_S = 0.02
@@ -38,9 +39,14 @@ _RETRIES_S = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 def main(arguments: Sequence[str]) -> None:
     """Watch over process PID that began at START and has its journal in FOLDER."""
     pid, start, folder = int(arguments[0]), arguments[1] or None, Path(arguments[2])
+    read, write = os.pipe()
     if os.fork() > 0:
+        # whoever started us goes on once the watch has begun
+        os.close(write)
+        os.read(read, 1)
         os._exit(0)
-    Watchdog(pid, start, Journal(folder)).run()
+    os.close(read)
+    Watchdog(pid, start, Journal(folder)).run(lambda: os.close(write))
 
 
 class Watchdog:
@@ -57,12 +63,15 @@ class Watchdog:
         self._client = _Client(pid, start)
         self._beats: dict[str, tuple[tuple[int, int], float]] = {}
 
-    def run(self) -> None:
-        """Watch until there is nothing left to watch."""
+    def run(self, begun: Callable[[], None] | None = None) -> None:
+        """Watch until there is nothing left to watch; `begun` is called once, at the start."""
         lock = lock_path(self._journal.folder, self._pid, self._start)
         while True:
             try:
                 with FileLock(lock, wait_s=1.0):
+                    if begun is not None:
+                        begun()
+                        begun = None
                     ended = self._watch()
                     with contextlib.suppress(OSError):
                         lock.unlink()
@@ -92,8 +101,10 @@ class Watchdog:
         return [one for one in found if one.owner.is_process(self._pid, self._start)]
 
     def _interval_s(self, entries: list[Entry]) -> float:
+        # the first entry comes right after the start, and may expire soon
+        look_s = _LOOK_S if entries else _NO_ENTRY_LOOK_S
         limits = [one.expires_s / 4 for one in entries if one.expires_s and not one.expired]
-        return max(_LEAST_LOOK_S, min([_LOOK_S, self._idle_s, *limits]))
+        return max(_LEAST_LOOK_S, min([look_s, self._idle_s, *limits]))
 
     def _finish(self) -> None:
         """Put back all that the client had turned; again and again for what is refused."""
