@@ -93,6 +93,7 @@ cli.commands_at = {
     "frontier": ("lowjoule.cli.frontier", "Show the trade of time against energy."),
     "study": ("lowjoule.cli.study", "Show what each knob does, alone."),
     "devices": ("lowjoule.cli.devices", "List what is here: what it measures and controls."),
+    "doctor": ("lowjoule.cli.doctor", "Find what keeps this machine from measuring."),
     "workloads": ("lowjoule.cli.workloads", "List workloads, or tell all about one."),
     "import": ("lowjoule.cli.importing", "Put a table of measurements into the store."),
     "export": ("lowjoule.cli.exporting", "Write the store's points to a file."),

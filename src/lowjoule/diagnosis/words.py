@@ -17,6 +17,8 @@ _NAMED = 3
 
 def short_uuid(uuid: str, others: Iterable[str] = ()) -> str:
     """Return the beginning of `uuid` that still tells it from the `others`."""
+    if not uuid.startswith(("GPU-", "MIG-")):
+        return uuid
     rest = [one for one in others if one != uuid]
     for length in range(_SHORT, len(uuid)):
         if not any(one.startswith(uuid[:length]) for one in rest):
