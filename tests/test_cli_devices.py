@@ -137,6 +137,42 @@ def test_a_device_that_does_not_open_is_listed_with_the_cure() -> None:
     assert missing == [("odd:0", "everything", "odd:0 does not answer", "turn it on")]
 
 
+class Faulty(Broken):
+    """A plug-in with a fault of its own."""
+
+    def open(self, argument: str, options: OpenOptions) -> Any:
+        return 1 / 0
+
+
+class Silent(Broken):
+    def available(self) -> tuple[Available, ...]:
+        raise RuntimeError("no bus")
+
+
+def test_a_faulty_plug_in_hides_no_other_device(tmp_path: Path) -> None:
+    with machine(tmp_path, board()):
+        rows, missing = shown(look({**nvidia(), "faulty": Faulty(), "silent": Silent()}))
+    assert {row[0] for row in rows} == {"nvml:GPU-8932f937", "odd:0"}
+    assert any("division by zero" in row[2] for row in missing)
+    assert any("no bus" in row[2] for row in missing)
+
+
+@pytest.mark.parametrize("command", [("devices",), ("doctor", "--all")])
+def test_looking_writes_no_file(
+    tmp_path: Path, fake_nvml: Callable[..., FakeNvml], command: tuple[str, ...]
+) -> None:
+    fake = fake_nvml([board()], virtual=False)
+    home = tmp_path / "home"
+    home.mkdir()
+    places = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_DATA_HOME")
+    more = {name: str(home) for name in places}
+    more |= {f"LOWJOULE_{name}": str(home / name) for name in ("SIMULATED", "CLAIMS", "STORE")}
+    done = run({**fake.environment(), **more}, *command)
+    assert done.returncode == 0, done.stderr
+    assert list(home.iterdir()) == []
+    assert fake.writes() == []
+
+
 def test_json_tells_all_of_real_and_of_simulated_devices(
     tmp_path: Path, fake_nvml: Callable[..., FakeNvml]
 ) -> None:

@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from lowjoule.devices.registry import Available
+from lowjoule.launch import measured
 from lowjoule.testing.nvml import FakeNvml
 from nvml_machines import A, B, board
 
@@ -343,6 +345,16 @@ def test_simulated_devices_only_when_named_and_tables_never(tmp_path: Path) -> N
     (tmp_path / "runs.csv").write_text("time_s,energy_j,power_limit_w\n1,100,100\n2,150,50\n")
     done = run("--device", f"replay:{tmp_path / 'runs.csv'}", "--", "echo", "ran")
     assert (done.returncode, done.stdout) == (2, b"")
+
+
+def test_devices_that_sleep_are_left_so_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Sleeping:
+        def available(self) -> tuple[Available, ...]:
+            return (Available(spec="nvml:GPU-1", title="a board", asleep=True),)
+
+    monkeypatch.setattr(measured, "backends", lambda: {"nvml": Sleeping()})
+    (note,) = measured._asleep()
+    assert "nvml:GPU-1 was asleep" in note
 
 
 def test_a_name_that_is_unknown_is_refused_before_anything_runs() -> None:

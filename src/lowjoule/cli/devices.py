@@ -17,11 +17,10 @@ def devices(everything: bool, as_json: bool) -> None:
     measurements (--device replay:FILE) follow.
     """
     from lowjoule.cli import console
-    from lowjoule.devices.registry import backends
     from lowjoule.diagnosis import words
-    from lowjoule.diagnosis.here import look
+    from lowjoule.diagnosis.here import look, registered
 
-    found = look(backends())
+    found = look(*registered())
     if as_json:
         console.emit_json(words.found_dict(found))
         return

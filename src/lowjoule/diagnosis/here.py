@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import entry_points
 
 from lowjoule.devices.interface import Ability, Device, Identity, Probed
-from lowjoule.devices.registry import Available, Backend, OpenOptions
-from lowjoule.errors import LowjouleError
+from lowjoule.devices.registry import GROUP, Available, Backend, OpenOptions
+from lowjoule.errors import DeviceError, LowjouleError
 from lowjoule.knobs import Knob
 from lowjoule.source import Source
 
@@ -52,29 +53,47 @@ class Found:
     kinds: tuple[str, ...] = field(default=())
 
 
-def look(backends: Mapping[str, Backend]) -> Found:
+def registered() -> tuple[dict[str, Backend], tuple[Ability, ...]]:
+    """Return the backends that can be loaded, and what is to be said of the others."""
+    backends: dict[str, Backend] = {}
+    broken = []
+    for point in entry_points(group=GROUP):
+        try:
+            backends[point.name] = point.load()()
+        except Exception as error:  # noqa: BLE001 - a broken plug-in hides no other device
+            broken.append(_broken(point.name, error))
+    return backends, tuple(broken)
+
+
+def look(backends: Mapping[str, Backend], broken: Iterable[Ability] = ()) -> Found:
     """Return what is here. Devices that are awake are opened, to ask what works on them."""
     devices: list[Here] = []
-    elsewhere: list[Ability] = []
+    elsewhere: list[Ability] = list(broken)
     others: list[Available] = []
     for kind in sorted(backends):
         backend = backends[kind]
         try:
             offered = backend.available()
-        except LowjouleError as error:
-            elsewhere.append(Ability(name=kind, works=False, detail=error.problem, cure=error.cure))
+            told = backend.abilities() if isinstance(backend, Probed) else ()
+        except Exception as error:  # noqa: BLE001 - as above
+            elsewhere.append(_broken(kind, error))
             continue
         real = [one for one in offered if one.source is Source.MEASURED]
         others += [one for one in offered if one.source is not Source.MEASURED]
         devices += [_opened(backend, one) for one in real]
-        if isinstance(backend, Probed):
-            elsewhere += _of_none(backend.abilities(), devices)
+        elsewhere += _of_none(told, devices)
     return Found(
         devices=tuple(devices),
         elsewhere=tuple(elsewhere),
         others=tuple(others),
         kinds=tuple(sorted(backends)),
     )
+
+
+def _broken(kind: str, error: Exception) -> Ability:
+    cure = error.cure if isinstance(error, LowjouleError) else "tell the author of this plug-in"
+    problem = error.problem if isinstance(error, LowjouleError) else f"it fails: {error!r}"
+    return Ability(name=kind, works=False, detail=problem, cure=cure)
 
 
 def _opened(backend: Backend, one: Available) -> Here:
@@ -85,6 +104,9 @@ def _opened(backend: Backend, one: Available) -> Here:
         return described(one, device)
     except LowjouleError as error:
         return Here(available=one, failure=error)
+    except Exception as error:  # noqa: BLE001 - as above
+        said = _broken(one.spec, error)
+        return Here(available=one, failure=DeviceError(said.detail, cure=said.cure or ""))
 
 
 def described(one: Available, device: Device) -> Here:

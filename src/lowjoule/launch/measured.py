@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lowjoule.devices.interface import Coverage, Device
-from lowjoule.devices.registry import OpenOptions, open_device
+from lowjoule.devices.registry import OpenOptions, backends, open_device
 from lowjoule.errors import DeviceError, InvalidValueError, UnsupportedError
 from lowjoule.launch.child import Child, CommandError, Ending, let_through
 from lowjoule.metering import DeviceEnergy, Window, measure
@@ -40,7 +40,7 @@ def run_measured(command: Sequence[str], specs: Sequence[str], mask: set[int]) -
     Raises `UnknownNameError`, `InvalidValueError` or `UnsupportedError` for a name that can
     never be measured, before anything is run.
     """
-    devices, notes = _named(specs) if specs else (None, [])
+    devices, notes = _named(specs) if specs else (None, _asleep())
     # the command synchronises with its devices itself, by ending
     window = measure("command", devices=devices, sync=None).start()
     let_through(mask)
@@ -73,6 +73,19 @@ def _named(specs: Sequence[str]) -> tuple[list[Device], list[str]]:
             )
         devices.setdefault(device.identity.uuid, device)
     return list(devices.values()), notes
+
+
+def _asleep() -> list[str]:
+    """Return which devices are left out as nobody named them and they sleep."""
+    try:
+        listed = [one for backend in backends().values() for one in backend.available()]
+    except Exception as error:  # noqa: BLE001 - a broken backend never ends the command
+        return [f"which devices sleep is not known: {error}"]
+    return [
+        f"{one.spec} was asleep and is not measured: name it (--device) to wake it"
+        for one in listed
+        if one.asleep
+    ]
 
 
 def _outcome(
