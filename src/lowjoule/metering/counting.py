@@ -26,6 +26,7 @@ from lowjoule.metering.view import LONGEST_REFRESH_S, Floats, View
 
 _FEW = 3  # intervals that a scale needs
 _WIDEST_SCALE = 2.0
+_LESSONS = 5.0  # the best of some ways, judged by few ticks, looks better than it is
 _QUANTUM_J = 1e-3  # counters are in millijoules or finer
 
 
@@ -97,10 +98,17 @@ def count(view: View, course: Course) -> Counted | None:
     return Counted(
         energy_j=energy_j,
         spread=_spread(ticks, begin, end),
-        ticks=len(inside),
+        ticks=_resolved(view, inside),
         covered_s=float(ticks.time_s[end_tick] - ticks.time_s[begin_tick]),
         sensor_error=predictor.sensor_error,
     )
+
+
+def _resolved(view: View, inside: Ticks) -> int:
+    """Return how many ticks there were, those between two looks included."""
+    tick_s = view.habits.tick_s
+    passed = 0 if not tick_s or len(inside) == 0 else int(view.length_s / tick_s)
+    return max(len(inside), passed)
 
 
 def _spread(ticks: Ticks, begin: tuple[int, Span], end: tuple[int, Span]) -> Spread:
@@ -142,6 +150,8 @@ class Predictor:
         self.sensor_error: float | None = None
         slow = view.power_window_s > max(view.habits.tick_s or 0.0, LONGEST_REFRESH_S)
         usable = course.known and not (slow and len(ticks) >= 2)
+        # of what a sensor with a lag says when nothing later is known, as at the end
+        self._causal_j2 = 0.0
         self._sensor_j2 = self._judge_sensor() if usable else None
         self._within_w2 = self._within()
 
@@ -157,6 +167,7 @@ class Predictor:
         refresh_s = 2 * self._course.lag_s
         if refresh_s == 0 or len(self._energy_j) < _FEW:
             return self._judge_lag(self._course.lag_s)
+        self._causal_j2 = self._judge_lag(0.0)
         best_s = min((refresh_s / 2, 0.0, refresh_s), key=self._judge_lag)
         return self._judge_lag(best_s)
 
@@ -203,11 +214,20 @@ class Predictor:
         energy_j = self.scale * course.between(from_s, to_s)
         judged = len(self._energy_j) >= _FEW
         gaps_j2 = course.variance_j2(from_s, to_s, late=not judged)
+        if at_end and course.lag_s > 0:
+            tick_j2 = max(tick_j2, self._causal_j2)
         variance_j2 = max(tick_j2 * length_s / self._tick_s, gaps_j2)
         variance_j2 += course.jump_j2(at_end=at_end)
         if not at_end:
             variance_j2 += course.mixed_j2(length_s)
-        return Span(energy_j, variance_j2, abs(energy_j) / max(length_s, 1e-12))
+        if judged:
+            # the scale is as exact as the ticks that it is from
+            ends_j2 = self._bracket_j2[0] + self._bracket_j2[-1]
+            variance_j2 += float(ends_j2) / 2 * (energy_j / float(self._energy_j.sum())) ** 2
+        tick_s = from_s if at_end else to_s
+        around_s = float(self._ticks.half_s[-1 if at_end else 0]) + 1e-9
+        at_tick_w = course.between(tick_s - around_s, tick_s + around_s) / (2 * around_s)
+        return Span(energy_j, variance_j2, abs(self.scale * at_tick_w))
 
     def _by_ticks(self, length_s: float, step: int) -> Iterator[Span]:
         """Yield what the ticks from the edge inwards say: all of them, the next, and a line."""
@@ -243,7 +263,7 @@ def _excess_j2(error_j: Floats, expected_j2: Floats) -> float:
     if not len(error_j):
         return 0.0
     excess_j2 = max(0.0, float(np.mean(error_j**2) - np.mean(expected_j2)))
-    return excess_j2 * (1 + 3 / len(error_j))
+    return excess_j2 * (1 + _LESSONS / len(error_j))
 
 
 def _nearest(
@@ -278,20 +298,28 @@ def _outside(view: View, course: Course, ticks: Ticks, tick: int, at_end: bool) 
     tick_len_s = view.habits.tick_s
     if tick_len_s is not None and length_s > 1.5 * tick_len_s:
         return None  # ticks between were not seen
-    beyond = tick + 1 if at_end else tick - 1
-    power_w = math.nan
-    if 0 <= beyond < len(ticks):
-        power_w = float(
-            (ticks.energy_j[beyond] - ticks.energy_j[tick])
-            / (ticks.time_s[beyond] - ticks.time_s[tick])
-        )
-        spread_w = 0.0
-    shown_w = course.mean_w(*sorted((edge_s, tick_s)))
-    if math.isfinite(shown_w) and (view.power_window_s == 0 or not math.isfinite(power_w)):
-        power_w = shown_w
-        spread_w = 0.0 if view.power_window_s == 0 else shown_w / 2
+    power_w, doubt_w = _power_outside(view, course, ticks, tick, at_end)
     if not math.isfinite(power_w):
         return None
-    gap_s = float(np.median(view.gap_s[view.gap_s > 0])) if (view.gap_s > 0).any() else 0.0
-    variance_j2 = (spread_w * length_s) ** 2 / 3 + (power_w * min(gap_s, length_s)) ** 2 / 12
+    gaps_s = view.gap_s[view.gap_s > 0]
+    gap_s = min(float(np.median(gaps_s)) if len(gaps_s) else length_s, length_s)
+    variance_j2 = (doubt_w * length_s) ** 2 / 12 + (power_w * gap_s) ** 2 / 12
     return Span(-power_w * length_s, variance_j2, power_w)
+
+
+def _power_outside(
+    view: View, course: Course, ticks: Ticks, tick: int, at_end: bool
+) -> tuple[float, float]:
+    """Return the power between an edge and a tick outside, and how much that is in doubt, in W.
+
+    The counter's own power beyond the tick comes first: a sensor may still show the inside.
+    """
+    edge_s, tick_s = view.end_s if at_end else view.begin_s, float(ticks.time_s[tick])
+    shown_w = course.mean_w(*sorted((edge_s, tick_s)))
+    beyond = tick + 1 if at_end else tick - 1
+    if 0 <= beyond < len(ticks):
+        rise_j = float(ticks.energy_j[beyond] - ticks.energy_j[tick])
+        power_w = rise_j / float(ticks.time_s[beyond] - ticks.time_s[tick])
+        instant = view.power_window_s == 0 and course.lag_s == 0 and math.isfinite(shown_w)
+        return power_w, 0.0 if not instant else min(abs(shown_w - power_w), power_w)
+    return shown_w, 0.0 if view.power_window_s == 0 else shown_w

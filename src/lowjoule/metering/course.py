@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from lowjoule.metering.view import LONGEST_REFRESH_S, Floats, View
 
+_REPEATS = 0.15  # of the variance: values that far apart repeat
 _ENDS = 1.1  # an error that may well be at an end of what is possible lies inside
 
 
@@ -23,13 +24,15 @@ class Course:
     """The power of a window's inside; `known` says whether there is any.
 
     `doubt_j` is the energy that hangs on whether the first looks were stale, `mixed_j` that on
-    whether the first value is of both sides of the edge.
+    whether the first value is of both sides of the edge. `in_step` says whether a held sensor's
+    values repeat.
     """
 
     def __init__(self, view: View) -> None:
         self.view = view
         good = np.isfinite(view.power_w)
         self.known = bool(good.any())
+        self.in_step = False
         self.doubt_j = self.stale_s = self.mixed_j = self._mixed_s = 0.0
         refresh_s = view.habits.refresh_s
         held = bool(refresh_s) and view.power_window_s < LONGEST_REFRESH_S
@@ -94,7 +97,7 @@ class Course:
             return habits.refresh_s + gap_s
         if habits.refresh_s == 0:
             return 1.5 * gap_s
-        return max(min(habits.soonest_s or LONGEST_REFRESH_S, LONGEST_REFRESH_S), 1.5 * gap_s)
+        return min(habits.soonest_s or LONGEST_REFRESH_S, LONGEST_REFRESH_S) + 2 * gap_s
 
     def until(self, time_s: float | Floats) -> Floats:
         """Return the energy in J from an arbitrary start of the inside until `time_s`."""
@@ -121,7 +124,8 @@ class Course:
         Jumps right at the edges are not among them (`jump_j2`).
         """
         low = max(self._first + 1, int(np.searchsorted(self._at_s, from_s, "right")))
-        high = min(self._last + 1, int(np.searchsorted(self._at_s, to_s, "right")))
+        shown_s = to_s + (self._late_s if late else 0.0)
+        high = min(self._last + 1, int(np.searchsorted(self._at_s, shown_s, "right")))
         scatter_j2 = self.scatter_j2(to_s - from_s) if late else 0.0
         if high <= low:
             return scatter_j2
@@ -161,17 +165,18 @@ class Course:
         refresh_s = self.view.habits.refresh_s
         if not refresh_s or not self.looks or self.lag_s == 0:
             return 0.0
-        begin, end = float(self._at_s[self._first]), float(self._at_s[self._last])
-        grid = np.arange(begin, end, refresh_s)
-        if len(grid) < 3:
-            spread_w2 = float(np.var(self._power_w[self._first : self._last + 1]))
+        begin_s, end_s = float(self._at_s[self._first]), float(self._at_s[self._last])
+        places = np.searchsorted(self._at_s, np.arange(begin_s, end_s, refresh_s), "right") - 1
+        value_w = self._power_w[places]
+        periods = length_s / refresh_s
+        if len(value_w) < 3:
+            spread_w2, alike = float(np.var(self.shown_w())), 1.0
         else:
-            places = np.searchsorted(self._at_s, grid, "right") - 1
-            value_w = self._power_w[places]
             off_w = value_w[1:-1] - (value_w[:-2] + value_w[2:]) / 2
             spread_w2 = float(np.mean(off_w**2)) / 1.5
-        periods = length_s / refresh_s
-        share = periods * min(1.0, periods) + 2 / 3 * min(1.0, periods) ** 2
+            alike = _alike(off_w)
+        self.in_step = alike > 1.0
+        share = alike * periods * min(1.0, periods) + 2 / 3 * min(1.0, periods) ** 2
         return spread_w2 * refresh_s**2 * share
 
     @property
@@ -198,3 +203,20 @@ class Course:
         chosen = (view.time_s > view.begin_s) & (view.time_s <= view.end_s)
         shown = view.power_w[chosen & np.isfinite(view.power_w)]
         return float(shown.max()) if len(shown) else None
+
+
+def _alike(off_w: Floats) -> float:
+    """Return how many values stand for one, as they repeat: 1 where they do not.
+
+    A load in step with the sensor shows the same few phases again and again, and what was missed
+    of one of them is missed each time.
+    """
+    count = len(off_w)
+    spread_w2 = float(np.var(off_w))
+    if spread_w2 == 0.0:
+        return 1.0
+    for shift in range(1, count // 2 + 1):
+        apart_w2 = float(np.mean((off_w[shift:] - off_w[:-shift]) ** 2)) / 2
+        if apart_w2 < _REPEATS * spread_w2:
+            return max(1.0, count / shift)
+    return 1.0
