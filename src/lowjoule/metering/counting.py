@@ -6,25 +6,27 @@
 
 A tick is found between two looks, so it is known to within half the gap between them; how late
 the counter itself is, if it is, is not. For the stretch between an edge and the nearest tick
-there are two predictors: the power sensor (scaled to agree with the counter over the ticks inside)
-and the mean power between the two next ticks. Inside the window the counter tells how well each
-of them does, tick by tick: the better one is taken, and its error there is its error at the
-edges. No form of load is assumed, only that the edges are like the inside.
+there are predictors: the power sensor (scaled to agree with the counter over the ticks inside) and
+the mean power between the next ticks, or a line through it. Inside the window the counter tells
+how well each of them does, tick by tick: the best one is taken, and its error there is its error
+at the edges. No form of load is assumed, only that the edges are like the inside.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from lowjoule.metering.course import Course
 from lowjoule.metering.spread import Spread
-from lowjoule.metering.view import Floats, View
+from lowjoule.metering.view import LONGEST_REFRESH_S, Floats, View
 
 _FEW = 3  # intervals that a scale needs
 _WIDEST_SCALE = 2.0
+_LESSONS = 5.0  # the best of some ways, judged by few ticks, looks better than it is
 _QUANTUM_J = 1e-3  # counters are in millijoules or finer
 
 
@@ -55,8 +57,8 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class _Span:
-    """What is between an edge and a tick."""
+class Span:
+    """What is between an edge and a tick, in J, J^2 and W."""
 
     energy_j: float
     variance_j2: float
@@ -85,7 +87,7 @@ def count(view: View, course: Course) -> Counted | None:
     first = int(np.searchsorted(ticks.time_s, view.begin_s, "right"))
     last = int(np.searchsorted(ticks.time_s, view.end_s, "right")) - 1
     inside = Ticks(*(one[first : last + 1] for one in (ticks.time_s, ticks.half_s, ticks.energy_j)))
-    predictor = _Predictor(view, course, inside)
+    predictor = Predictor(view, course, inside)
     begin = _nearest(view, course, predictor, ticks, at_end=False)
     end = _nearest(view, course, predictor, ticks, at_end=True)
     if begin is None or end is None:
@@ -96,13 +98,20 @@ def count(view: View, course: Course) -> Counted | None:
     return Counted(
         energy_j=energy_j,
         spread=_spread(ticks, begin, end),
-        ticks=len(inside),
+        ticks=_resolved(view, inside),
         covered_s=float(ticks.time_s[end_tick] - ticks.time_s[begin_tick]),
         sensor_error=predictor.sensor_error,
     )
 
 
-def _spread(ticks: Ticks, begin: tuple[int, _Span], end: tuple[int, _Span]) -> Spread:
+def _resolved(view: View, inside: Ticks) -> int:
+    """Return how many ticks there were, those between two looks included."""
+    tick_s = view.habits.tick_s
+    passed = 0 if not tick_s or len(inside) == 0 else int(view.length_s / tick_s)
+    return max(len(inside), passed)
+
+
+def _spread(ticks: Ticks, begin: tuple[int, Span], end: tuple[int, Span]) -> Spread:
     (begin_tick, begin_span), (end_tick, end_span) = begin, end
     begin_j = begin_span.power_w * float(ticks.half_s[begin_tick])
     end_j = end_span.power_w * float(ticks.half_s[end_tick])
@@ -126,8 +135,8 @@ def _continuous(view: View) -> Counted | None:
     )
 
 
-class _Predictor:
-    """What is between a tick and an edge on the inside, by the better of two ways."""
+class Predictor:
+    """What is between a tick and an edge on the inside, by the way that is known best there."""
 
     def __init__(self, view: View, course: Course, ticks: Ticks) -> None:
         self._view, self._course, self._ticks = view, course, ticks
@@ -135,18 +144,37 @@ class _Predictor:
         self._energy_j = np.diff(ticks.energy_j)
         self._power_w = self._energy_j / np.maximum(self._length_s, 1e-12)
         self._bracket_j2 = self._power_w**2 * (ticks.half_s[:-1] ** 2 + ticks.half_s[1:] ** 2) / 3
+        self._tick_s = float(self._length_s.mean()) if len(self._length_s) else 0.0
+        self._tick_s = self._tick_s or view.habits.tick_s or view.length_s
         self.scale = 1.0
         self.sensor_error: float | None = None
-        slow = view.power_window_s > max(view.habits.tick_s or 0.0, 0.1)
+        slow = view.power_window_s > max(view.habits.tick_s or 0.0, LONGEST_REFRESH_S)
         usable = course.known and not (slow and len(ticks) >= 2)
-        self._by_sensor_j2 = self._judge_sensor() if usable else None
-        self._by_ticks_j2 = self._judge_ticks()
+        # of what a sensor with a lag says when nothing later is known, as at the end
+        self._causal_j2 = 0.0
+        self._sensor_j2 = self._judge_sensor() if usable else None
+        self._within_w2 = self._within()
+
+    # ---------------------------------------------------------------- how well they do inside
 
     def _judge_sensor(self) -> float:
-        """Return the variance of what the sensor says of a tick, beyond that of the tick's time."""
+        """Return the variance of what the sensor says of a tick, beyond that of the tick's time.
+
+        The lag of the sensor becomes the one with which it agrees best with the counter.
+        """
         if not len(self._energy_j):
             return 0.0
+        refresh_s = 2 * self._course.lag_s
+        if refresh_s == 0 or len(self._energy_j) < _FEW:
+            return self._judge_lag(self._course.lag_s)
+        self._causal_j2 = self._judge_lag(0.0)
+        best_s = min((refresh_s / 2, 0.0, refresh_s), key=self._judge_lag)
+        return self._judge_lag(best_s)
+
+    def _judge_lag(self, lag_s: float) -> float:
+        self._course.lag_s = lag_s
         said_j = np.diff(self._course.until(self._ticks.time_s))
+        self.scale = 1.0
         if len(said_j) >= _FEW and said_j.sum() > 0:
             scale = float(self._energy_j.sum() / said_j.sum())
             if 1 / _WIDEST_SCALE < scale < _WIDEST_SCALE:
@@ -155,70 +183,97 @@ class _Predictor:
         if self._energy_j.sum() > 0:
             rms_j = math.sqrt(float(np.mean(error_j**2)))
             self.sensor_error = rms_j / float(np.mean(self._energy_j))
-        return self._excess_j2(error_j, self._bracket_j2)
+        return _excess_j2(error_j, self._bracket_j2)
 
-    def _judge_ticks(self) -> float | None:
-        """Return the variance of what the next tick says of a tick; None without two ticks."""
-        if not len(self._energy_j):
-            return None
-        error_j = self._energy_j[1:] - self._power_w[:-1] * self._length_s[1:]
-        return self._excess_j2(error_j, self._bracket_j2[1:] + self._bracket_j2[:-1])
+    def _within(self) -> float:
+        """Return the variance of power within ticks, in W^2, as the sensor shows it.
 
-    def _excess_j2(self, error_j: Floats, expected_j2: Floats) -> float:
-        if not len(error_j):
+        Ticks that are all alike say nothing of a load that repeats in each of them.
+        """
+        shown_w = self._course.shown_w()
+        if len(shown_w) < 2 or self._view.power_window_s > LONGEST_REFRESH_S:
             return 0.0
-        excess_j2 = max(0.0, float(np.mean(error_j**2) - np.mean(expected_j2)))
-        # few intervals tell their variance badly
-        return excess_j2 * (1 + 3 / len(error_j))
+        between_w2 = float(np.var(self._power_w)) if len(self._power_w) else 0.0
+        return max(0.0, float(np.var(shown_w)) - between_w2)
 
-    def span(self, tick: int, *, at_end: bool) -> _Span | None:
+    # ---------------------------------------------------------------- what they say of an edge
+
+    def span(self, tick: int, *, at_end: bool) -> Span | None:
         """Return what is between the edge and `tick`, a number of the ticks inside."""
         tick_s = float(self._ticks.time_s[tick])
         from_s, to_s = (tick_s, self._view.end_s) if at_end else (self._view.begin_s, tick_s)
-        by_sensor, by_ticks = self._by_sensor_j2, self._by_ticks_j2
-        hidden = not at_end and self._course.stale_s > to_s - from_s and by_ticks is not None
-        if by_sensor is not None and not hidden and (by_ticks is None or self._sensor_is_best()):
-            return self._by_sensor(from_s, to_s, at_end, by_sensor)
-        return None if by_ticks is None else self._by_ticks(from_s, to_s, at_end, by_ticks)
-
-    def _sensor_is_best(self) -> bool:
-        few = len(self._energy_j) < 2
-        return few or (self._by_sensor_j2 or 0.0) <= (self._by_ticks_j2 or 0.0)
-
-    def _share(self, length_s: float) -> float:
-        """Return which part of a tick's variance a part of a tick has."""
-        tick_s = float(self._length_s.mean()) if len(self._length_s) else self._view.habits.tick_s
-        return length_s / tick_s if tick_s else 1.0
-
-    def _by_sensor(self, from_s: float, to_s: float, at_end: bool, tick_j2: float) -> _Span:
-        energy_j = self.scale * self._course.between(from_s, to_s)
-        own_j2 = self._course.variance_j2(from_s, to_s)
-        # with ticks to judge by, what they say includes the sensor's own gaps
-        judged_j2 = tick_j2 * self._share(to_s - from_s)
-        variance_j2 = judged_j2 if len(self._energy_j) >= _FEW else max(judged_j2, own_j2)
-        if not at_end:
-            variance_j2 += self._course.doubt_j**2 / 12
-        power_w = energy_j / max(to_s - from_s, 1e-12)
-        return _Span(energy_j, variance_j2, abs(power_w))
-
-    def _by_ticks(self, from_s: float, to_s: float, at_end: bool, tick_j2: float) -> _Span:
-        power_w = float(self._power_w[-1 if at_end else 0])
         length_s = to_s - from_s
-        variance_j2 = tick_j2 * self._share(length_s)
-        if len(self._energy_j) < 2:
+        found = [*self._by_ticks(length_s, -1 if at_end else 1)]
+        hidden = not at_end and self._course.stale_s > length_s
+        if self._sensor_j2 is not None and not (hidden and found):
+            found.append(self._by_sensor(from_s, to_s, at_end, self._sensor_j2))
+        return min(found, key=lambda one: one.variance_j2, default=None)
+
+    def _by_sensor(self, from_s: float, to_s: float, at_end: bool, tick_j2: float) -> Span:
+        course, length_s = self._course, to_s - from_s
+        energy_j = self.scale * course.between(from_s, to_s)
+        judged = len(self._energy_j) >= _FEW
+        gaps_j2 = course.variance_j2(from_s, to_s, late=not judged)
+        if at_end and course.lag_s > 0:
+            tick_j2 = max(tick_j2, self._causal_j2)
+        variance_j2 = max(tick_j2 * length_s / self._tick_s, gaps_j2)
+        variance_j2 += course.jump_j2(at_end=at_end)
+        if not at_end:
+            variance_j2 += course.mixed_j2(length_s)
+        if judged:
+            # the scale is as exact as the ticks that it is from
+            ends_j2 = self._bracket_j2[0] + self._bracket_j2[-1]
+            variance_j2 += float(ends_j2) / 2 * (energy_j / float(self._energy_j.sum())) ** 2
+        tick_s = from_s if at_end else to_s
+        around_s = float(self._ticks.half_s[-1 if at_end else 0]) + 1e-9
+        at_tick_w = course.between(tick_s - around_s, tick_s + around_s) / (2 * around_s)
+        return Span(energy_j, variance_j2, abs(self.scale * at_tick_w))
+
+    def _by_ticks(self, length_s: float, step: int) -> Iterator[Span]:
+        """Yield what the ticks from the edge inwards say: all of them, the next, and a line."""
+        if not len(self._energy_j):
+            return
+        power_w, length_of_s = self._power_w[::step], self._length_s[::step]
+        bracket_j2 = self._bracket_j2[::step]
+        share = length_s / self._tick_s
+        inside_j2 = self._within_w2 * length_s * max(0.0, self._tick_s - length_s) / 3
+        if len(power_w) == 1:
             # one tick alone says nothing of how the power varies
-            variance_j2 += (power_w * length_s) ** 2 / 12
-        return _Span(power_w * length_s, variance_j2, power_w)
+            inside_j2 += (power_w[0] * length_s) ** 2 / 12
+        mean_w = float(self._energy_j.sum() / self._length_s.sum())
+        off_j = (power_w - mean_w) * length_of_s
+        guesses = [(mean_w, _excess_j2(off_j, bracket_j2), 0.0)]
+        next_j = (power_w[1:] - power_w[:-1]) * length_of_s[1:]
+        next_j2 = _excess_j2(next_j, bracket_j2[1:] + bracket_j2[:-1])
+        guesses.append((float(power_w[0]), next_j2, 1.0))
+        if len(power_w) > _FEW:
+            line_j = (power_w[2:] - 2 * power_w[1:-1] + power_w[:-2]) * length_of_s[2:]
+            around_j2 = bracket_j2[2:] + 4 * bracket_j2[1:-1] + bracket_j2[:-2]
+            # the middle of the stretch is half of it and half a tick away
+            away = (length_s + length_of_s[0]) / (length_of_s[0] + length_of_s[1])
+            line_w = float(power_w[0] + away * (power_w[0] - power_w[1]))
+            guesses.append((max(0.0, line_w), _excess_j2(line_j, around_j2), 5.0))
+        for guess_w, tick_j2, brackets in guesses:
+            blur_j2 = brackets * float(bracket_j2[0]) * share**2
+            yield Span(guess_w * length_s, tick_j2 * share + blur_j2 + inside_j2, guess_w)
+
+
+def _excess_j2(error_j: Floats, expected_j2: Floats) -> float:
+    """Return the variance of errors beyond the expected one; few tell it badly."""
+    if not len(error_j):
+        return 0.0
+    excess_j2 = max(0.0, float(np.mean(error_j**2) - np.mean(expected_j2)))
+    return excess_j2 * (1 + _LESSONS / len(error_j))
 
 
 def _nearest(
-    view: View, course: Course, predictor: _Predictor, ticks: Ticks, *, at_end: bool
-) -> tuple[int, _Span] | None:
+    view: View, course: Course, predictor: Predictor, ticks: Ticks, *, at_end: bool
+) -> tuple[int, Span] | None:
     """Return the tick by which an edge is known best, inside or outside, and what is between."""
     edge_s = view.end_s if at_end else view.begin_s
     after = int(np.searchsorted(ticks.time_s, edge_s, "right"))
     inner, outer = (after - 1, after) if at_end else (after, after - 1)
-    found: list[tuple[int, _Span]] = []
+    found: list[tuple[int, Span]] = []
     in_window = 0 <= inner < len(ticks) and view.begin_s < ticks.time_s[inner] <= view.end_s
     if in_window:
         base = int(np.searchsorted(ticks.time_s, view.begin_s, "right"))
@@ -230,12 +285,12 @@ def _nearest(
     return min(found, key=lambda one: _variance_j2(one, ticks), default=None)
 
 
-def _variance_j2(one: tuple[int, _Span], ticks: Ticks) -> float:
+def _variance_j2(one: tuple[int, Span], ticks: Ticks) -> float:
     tick, span = one
     return span.variance_j2 + (span.power_w * float(ticks.half_s[tick])) ** 2 / 3
 
 
-def _outside(view: View, course: Course, ticks: Ticks, tick: int, at_end: bool) -> _Span | None:
+def _outside(view: View, course: Course, ticks: Ticks, tick: int, at_end: bool) -> Span | None:
     """Return what is between an edge and a tick outside the window, to be taken off."""
     edge_s = view.end_s if at_end else view.begin_s
     tick_s = float(ticks.time_s[tick])
@@ -243,20 +298,28 @@ def _outside(view: View, course: Course, ticks: Ticks, tick: int, at_end: bool) 
     tick_len_s = view.habits.tick_s
     if tick_len_s is not None and length_s > 1.5 * tick_len_s:
         return None  # ticks between were not seen
-    beyond = tick + 1 if at_end else tick - 1
-    power_w = math.nan
-    if 0 <= beyond < len(ticks):
-        power_w = float(
-            (ticks.energy_j[beyond] - ticks.energy_j[tick])
-            / (ticks.time_s[beyond] - ticks.time_s[tick])
-        )
-        spread_w = 0.0
-    shown_w = course.mean_w(*sorted((edge_s, tick_s)))
-    if math.isfinite(shown_w) and (view.power_window_s == 0 or not math.isfinite(power_w)):
-        power_w = shown_w
-        spread_w = 0.0 if view.power_window_s == 0 else shown_w / 2
+    power_w, doubt_w = _power_outside(view, course, ticks, tick, at_end)
     if not math.isfinite(power_w):
         return None
-    gap_s = float(np.median(view.gap_s[view.gap_s > 0])) if (view.gap_s > 0).any() else 0.0
-    variance_j2 = (spread_w * length_s) ** 2 / 3 + (power_w * min(gap_s, length_s)) ** 2 / 12
-    return _Span(-power_w * length_s, variance_j2, power_w)
+    gaps_s = view.gap_s[view.gap_s > 0]
+    gap_s = min(float(np.median(gaps_s)) if len(gaps_s) else length_s, length_s)
+    variance_j2 = (doubt_w * length_s) ** 2 / 12 + (power_w * gap_s) ** 2 / 12
+    return Span(-power_w * length_s, variance_j2, power_w)
+
+
+def _power_outside(
+    view: View, course: Course, ticks: Ticks, tick: int, at_end: bool
+) -> tuple[float, float]:
+    """Return the power between an edge and a tick outside, and how much that is in doubt, in W.
+
+    The counter's own power beyond the tick comes first: a sensor may still show the inside.
+    """
+    edge_s, tick_s = view.end_s if at_end else view.begin_s, float(ticks.time_s[tick])
+    shown_w = course.mean_w(*sorted((edge_s, tick_s)))
+    beyond = tick + 1 if at_end else tick - 1
+    if 0 <= beyond < len(ticks):
+        rise_j = float(ticks.energy_j[beyond] - ticks.energy_j[tick])
+        power_w = rise_j / float(ticks.time_s[beyond] - ticks.time_s[tick])
+        instant = view.power_window_s == 0 and course.lag_s == 0 and math.isfinite(shown_w)
+        return power_w, 0.0 if not instant else min(abs(shown_w - power_w), power_w)
+    return shown_w, 0.0 if view.power_window_s == 0 else shown_w

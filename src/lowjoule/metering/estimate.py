@@ -65,6 +65,8 @@ def estimate(
     counted = _exactly(view) if exact else count(view, course)
     integrated = integrate(view, course)
     flags = _told(view)
+    if integrated and course.in_step:
+        flags.add(Flag.BEATING)
     bound_w = _ANY_POWER_W if most_power_w is None else 2 * most_power_w
     if counted is not None:
         wrong = _wrong(view, counted, integrated, bound_w)

@@ -5,8 +5,8 @@ Power that is averaged over the last W seconds tells how much energy the last W 
     E(t) - E(t - W) = W v(t)
 
 so going back from the end of the window in steps of W gives all of it but a rest r < W at its
-begin; that is known from v there, apart from how the W before the window were divided: they are taken to
-have been steady at what was shown, and half of that is the standard deviation that is stated.
+begin; that is known from v there, apart from how the W before the window were divided: they are
+taken to have been steady at what was shown, and half of that is the standard deviation stated.
 """
 
 from __future__ import annotations
@@ -39,16 +39,17 @@ def integrate(view: View, course: Course) -> Integrated | None:
         return None
     if view.power_window_s > LONGEST_REFRESH_S:
         return _undo_average(view, course)
-    energy_j = course.between(view.begin_s, view.end_s)
+    # half of what a mixed first value may hide: the middle between its being one and not
+    energy_j = course.between(view.begin_s, view.end_s) + course.mixed_j / 2
     variance_j2 = course.variance_j2(view.begin_s, view.end_s)
-    if course.stale_s:
-        variance_j2 += course.doubt_j**2 / 12
+    variance_j2 += course.jump_j2(at_end=False) + course.jump_j2(at_end=True)
+    variance_j2 += course.mixed_j**2 / 12
     if course.looks == 0:
         # nothing is known of what was between the edges
         variance_j2 += energy_j**2 / 12
     return Integrated(
         energy_j=max(0.0, energy_j),
-        spread=Spread((), variance_j2),
+        spread=Spread((course.lag_doubt_j,), variance_j2),
         looks=course.looks,
         averaged=False,
     )

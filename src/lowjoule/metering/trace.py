@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 
 from lowjoule.devices.interface import Reading
@@ -39,13 +39,16 @@ class Habits:
 
     `tick_s` is the time between two moves of the counter, 0 for one that moves at every look.
     `refresh_s` is that of the power sensor; `soonest_s` the shortest time between two changes
-    of it, so that it is not renewed more slowly. `read_s` is what a look costs.
+    of it, so that it is not renewed more slowly. `read_s` is what a look costs. The rest is what
+    that was learned from, in this window and in earlier ones.
     """
 
     tick_s: float | None = None
     refresh_s: float | None = None
     soonest_s: float | None = None
     read_s: float = 0.0
+    move_gaps_s: deque[float] = field(default_factory=lambda: deque(maxlen=_GAPS))
+    changes: deque[Change] = field(default_factory=lambda: deque(maxlen=_GAPS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +79,6 @@ class Trace:
         self._power_w, self._power_at_s = math.nan, 0.0
         self._changed_s: float | None = None
         self._moved_s: float | None = None
-        self._move_gaps: deque[float] = deque(maxlen=_GAPS)
-        self._changes: deque[Change] = deque(maxlen=_GAPS)
 
     def add(self, reading: Reading) -> float:
         """Keep a reading and return its time in s."""
@@ -139,10 +140,10 @@ class Trace:
 
     def learn(self) -> None:
         """Bring what is known of the device's habits up to date."""
-        gaps = list(self._move_gaps)
+        gaps = list(self.habits.move_gaps_s)
         if len(gaps) >= 2 and self.habits.tick_s != 0.0:
             self.habits.tick_s = statistics.median(gaps)
-        changes = list(self._changes)
+        changes = list(self.habits.changes)
         if changes:
             soonest_s = min(one.since_s for one in changes)
             known_s = self.habits.soonest_s
@@ -156,7 +157,7 @@ class Trace:
             tick_s = self.habits.tick_s
             # several ticks may lie between two looks that are far apart
             if gap_s <= 0.6 * since_s or tick_s is None or gap_s <= 1.5 * tick_s:
-                self._move_gaps.append(since_s)
+                self.habits.move_gaps_s.append(since_s)
         if self._top_j > -math.inf:
             self._moved_s = time_s
         self._top_j = energy_j
@@ -174,7 +175,7 @@ class Trace:
 
     def _changed(self, time_s: float, gap_s: float, power_w: float) -> None:
         if self._changed_s is not None:
-            self._changes.append(Change(time_s - self._changed_s, gap_s, power_w))
+            self.habits.changes.append(Change(time_s - self._changed_s, gap_s, power_w))
         self._changed_s = time_s
 
 
@@ -188,10 +189,10 @@ def _refresh_s(changes: list[Change]) -> float:
     blur_s = statistics.median(one.blur_s for one in changes)
     gaps_s = sorted(one.since_s for one in changes)
     period_s = statistics.median(one for one in gaps_s if one <= 1.3 * gaps_s[len(gaps_s) // 10])
-    if period_s <= 4 * blur_s:
-        return 0.0
+    if period_s <= 6 * blur_s:
+        return 0.0  # every time would be a multiple of it
     counts = [round(gap_s / period_s) for gap_s in gaps_s]
     off_s = [abs(gap_s - n * period_s) for gap_s, n in zip(gaps_s, counts, strict=True)]
-    held = sum(one_s <= 2 * blur_s for one_s in off_s) >= _LIKE * len(off_s)
+    held = sum(one_s <= 1.2 * blur_s for one_s in off_s) >= _LIKE * len(off_s)
     levels = len({one.power_w for one in changes})
     return period_s if held and (levels >= 4 or len(set(counts)) >= 3) else 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +66,7 @@ def view_of(trace: Trace, begin_s: float, end_s: float, until_s: float) -> View:
         energy_j=table[:, 2],
         power_w=table[:, 3],
         integral_j=table[:, 4],
-        habits=habits,
+        habits=replace(habits),  # what is learned later is of later windows
         power_window_s=trace.power_window_s or 0.0,
         resets=sum(begin_s < one <= end_s for one in trace.resets_s),
         falls_j=math.fsum(fall for at_s, fall in trace.falls if begin_s < at_s <= end_s),
