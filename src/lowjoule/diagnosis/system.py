@@ -9,7 +9,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from lowjoule.control.ownership import VARIABLE as CLAIMS
 from lowjoule.diagnosis.check import Check, fail, not_applicable, ok, warn
 from lowjoule.diagnosis.machine import Machine, may
 from lowjoule.store.location import VARIABLE as STORE
@@ -65,7 +64,7 @@ def claims(folder: Path) -> Check:
     closed = closed_to_us(folder)
     if closed is None:
         return ok(name, str(folder))
-    cure = f"make {closed} writable, or name another folder in ${CLAIMS}"
+    cure = f"make {closed} writable, or name another folder in $LOWJOULE_CLAIMS"
     return fail(name, f"{folder} cannot be written: no knob can be held", cure)
 
 
@@ -115,19 +114,37 @@ def closed_to_us(path: Path) -> Path | None:
     return path
 
 
-def journals(find: Callable[[], Iterable[Any]] | None = None) -> Check:
+def journals(find: Callable[[], Iterable[str] | None] | None = None) -> Check:
     """Check whether a process that died has left settings behind.
 
-    `find` returns what is left, by default `lowjoule.control.stale`, where there is one.
+    `find` returns what is left, None where nothing is journalled; by default it asks
+    `lowjoule.control`.
     """
     name = "settings left behind"
-    find = find or getattr(importlib.import_module("lowjoule.control"), "stale", None)
-    if find is None:
+    left = (find or _left_behind)()
+    if left is None:
         return not_applicable(name, "nothing is journalled")
-    left = [str(one) for one in find()]
+    left = list(left)
     if not left:
         return ok(name, "none")
     return warn(name, "; ".join(left), "lowjoule restore")
+
+
+def _left_behind() -> Iterable[str] | None:
+    # asked by name: what control offers for it is its own affair
+    control: Any = importlib.import_module("lowjoule.control")
+    if hasattr(control, "stale"):
+        return [str(one) for one in control.stale()]
+    if not hasattr(control, "Journal"):
+        return None
+    replay: Any = importlib.import_module("lowjoule.control.replay")
+    said = []
+    for one in control.Journal().entries():
+        if not hasattr(one, "knob"):
+            said.append(f"{one.path} {one.why}")
+        elif replay.is_stale(one):
+            said.append(f"{one.knob} of {one.model or one.uuid}, by {one.owner.text}")
+    return said
 
 
 def other_programs(machine: Machine) -> Check:
