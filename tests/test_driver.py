@@ -21,7 +21,7 @@ from lowjoule.objectives import Deadline
 from lowjoule.objectives.objective import Floats, Outcome
 from lowjoule.profiling import Profiler
 from lowjoule.source import Source
-from lowjoule.tuning.driver import Driver, Progress
+from lowjoule.tuning.driver import Driver, Tried
 from lowjoule.tuning.result import Saving, Side
 from lowjoule.tuning.search import Observation, Problem, Recommendation
 from lowjoule.workloads import Work, Workload, WorkUnit
@@ -126,7 +126,7 @@ def test_the_device_is_left_as_found_whatever_happens() -> None:
     device = FakeDevice(power_of=power_is_limit)
     device.values["power_limit"] = 200.0
 
-    def stop(progress: Progress) -> None:
+    def stop(progress: Tried) -> None:
         if progress.draws == 2:
             raise KeyboardInterrupt
 

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         Problem,
         RandomSearch,
         Recommendation,
+        Tuner,
         TuneResult,
     )
     from lowjoule.workloads import Work, Workload, WorkUnit
@@ -67,7 +68,7 @@ _HOMES = {
     "lowjoule.source": ("Source",),
     "lowjoule.tuning": (
         *("Driver", "ExhaustiveSearch", "JustInTime", "LinearSearch", "Observation", "Problem"),
-        *("RandomSearch", "Recommendation", "TuneResult"),
+        *("RandomSearch", "Recommendation", "TuneResult", "Tuner"),
     ),
     "lowjoule.workloads": ("Work", "WorkUnit", "Workload"),
 }
@@ -113,6 +114,7 @@ __all__ = [
     "Throughput",
     "Time",
     "TuneResult",
+    "Tuner",
     "Work",
     "WorkDevice",
     "WorkUnit",

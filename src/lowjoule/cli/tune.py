@@ -19,7 +19,7 @@ from lowjoule.cli.options import (
 
 if TYPE_CHECKING:
     from lowjoule.store import Store
-    from lowjoule.tuning.driver import Driver, Progress, SearchFactory
+    from lowjoule.tuning.driver import Driver, SearchFactory, Tried
     from lowjoule.tuning.result import TuneResult
 
 SEARCHES = ("linear", "exhaustive", "random", "just-in-time")
@@ -148,12 +148,12 @@ def search_factory(name: str, draws: int | None, seed: int) -> SearchFactory:
     return JustInTime if name == "just-in-time" else LinearSearch
 
 
-def _reporter(show_progress: Callable[[str], None]) -> Callable[[Progress], None]:
+def _reporter(show_progress: Callable[[str], None]) -> Callable[[Tried], None]:
     """Return a callback that tells of each trial in one line on standard error."""
     from lowjoule.knobs import show_setting
     from lowjoule.quantities import Unit, show
 
-    def report(progress: Progress) -> None:
+    def report(progress: Tried) -> None:
         seen = progress.observation
         turned = [knob.name for knob in progress.space.knobs if len(knob.values) > 1]
         setting = show_setting(seen.asked.only(turned), progress.space)

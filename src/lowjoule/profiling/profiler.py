@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 
+from lowjoule.clock import WallClock
 from lowjoule.control import Claim
-from lowjoule.devices.interface import Told, WorkDevice
+from lowjoule.devices.interface import WorkDevice
 from lowjoule.errors import (
     DeviceError,
     InvalidValueError,
@@ -15,7 +15,10 @@ from lowjoule.errors import (
     UnsupportedError,
 )
 from lowjoule.knobs import BATCH_SIZE, Applied, Setting
-from lowjoule.metering import Edge, Measurement, Meter
+from lowjoule.metering import Edge, Meter
+from lowjoule.profiling.steadily import Steadily
+from lowjoule.profiling.steady import Precision
+from lowjoule.profiling.trial import Trial
 from lowjoule.source import Source
 from lowjoule.workloads import Work, Workload
 
@@ -23,47 +26,14 @@ _GROWTH = 16.0
 _LONGEST_S = 86_400.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
-    """One setting tried in one window.
-
-    `measurement` covers `work`; None with the reason in `failure`. `warmup_work` was done on the
-    way in `overhead_s` and `overhead_j`: it counts for the job, and its time and energy count
-    for the price of the search. `told` is what the device knows of the work beside.
-    """
-
-    asked: Setting
-    achieved: Setting
-    work: Work | None
-    measurement: Measurement | None
-    warmup_work: float = 0.0
-    overhead_s: float = 0.0
-    overhead_j: float = 0.0
-    told: Told = field(default_factory=Told)
-    failure: str | None = None
-
-    @property
-    def total_work(self) -> float:
-        """Units of work done, warm-up included."""
-        return self.warmup_work + (self.work.quantity if self.work else 0.0)
-
-    @property
-    def total_s(self) -> float:
-        """Time taken, changes and warm-up included."""
-        return self.overhead_s + (self.measurement.time_s if self.measurement else 0.0)
-
-    @property
-    def total_j(self) -> float:
-        """Energy taken, changes and warm-up included."""
-        return self.overhead_j + (self.measurement.energy_j if self.measurement else 0.0)
-
-
 class Profiler:
     """Measures settings of one workload on a device that runs work itself.
 
     A trial runs for `warmup_s` at the new setting and then measures about `window_s` of whole
     steps. A replayed table was measured in steady state and answers for its own amount of work:
-    there a trial is one unit of it, drawn once, without warm-up.
+    there a trial is one unit of it, drawn once, without warm-up. In real time the warm-up is what
+    shows as such, and the window ends when time and energy are known to `precision`, after
+    `window_s` at the latest.
     """
 
     def __init__(
@@ -74,6 +44,7 @@ class Profiler:
         *,
         window_s: float = 10.0,
         warmup_s: float = 2.0,
+        precision: float = 0.01,
     ) -> None:
         if not (0 < window_s <= _LONGEST_S and 0 <= warmup_s <= _LONGEST_S):
             raise InvalidValueError(
@@ -88,6 +59,8 @@ class Profiler:
         self._window_s = window_s
         self._warmup_s = warmup_s
         self._replayed = device.identity.source is Source.REPLAYED
+        self._precision = Precision(relative=precision, most_s=window_s)
+        self._steadily = isinstance(device.clock, WallClock) and not self._replayed
 
     def measure(self, setting: Setting) -> Trial:
         """Try `setting` once; a setting that does not run gives a trial with its `failure`."""
@@ -101,6 +74,8 @@ class Profiler:
             applied = self._claim.apply(own)
             achieved = Setting({**rest, **applied.achieved})
             self._settle(applied)
+            if self._steadily:
+                return self._recorded(setting, achieved, rest, begin)
             if not self._replayed:
                 warmup_work, per_unit_s = self._warm_up(rest)
                 work = self._steps(rest, self._window_s / per_unit_s)
@@ -132,6 +107,19 @@ class Profiler:
             overhead_j=overhead[1],
             told=execution.told,
         )
+
+    def _recorded(self, asked: Setting, achieved: Setting, rest: Setting, begin: Edge) -> Trial:
+        """Return the trial of a window that is as long as it must be."""
+        steadily = Steadily(
+            device=self._device,
+            workload=self._workload,
+            meter=self._meter,
+            precision=self._precision,
+            steps=lambda quantity: self._steps(rest, quantity),
+        )
+        recording, told = steadily.record(rest, begin)
+        unit, source = self._workload.unit, self._device.identity.source
+        return recording.trial(asked, achieved, unit=unit, source=source, told=told)
 
     def _settle(self, applied: Applied) -> None:
         """Wait as long as the slowest knob that was written needs to show."""

@@ -1,0 +1,349 @@
+"""Tuning inside a plain training loop."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from types import TracebackType
+from typing import TypeVar
+
+from lowjoule.clock import WallClock
+from lowjoule.devices.interface import Device, WorkDevice
+from lowjoule.errors import BusyError, InvalidValueError
+from lowjoule.knobs import MICRO_BATCH, Setting, Space
+from lowjoule.metering import Meter
+from lowjoule.objectives import EDS, parse_constraint, parse_objective
+from lowjoule.objectives.objective import Constraint, Objective
+from lowjoule.profiling import Precision
+from lowjoule.tuning.account import Account, of_job, space_around
+from lowjoule.tuning.beside import Beside
+from lowjoule.tuning.conductor import Conductor, Stage
+from lowjoule.tuning.hand import Hand
+from lowjoule.tuning.linear import LinearSearch
+from lowjoule.tuning.loop_space import free_knobs, loop_space, open_named, workload_of
+from lowjoule.tuning.progress import Phase, Progress, rank_here, samples_in
+from lowjoule.tuning.result import TuneResult
+from lowjoule.tuning.round import Plan, Purpose
+from lowjoule.tuning.search import Problem, Search
+from lowjoule.workloads import Work, Workload
+from lowjoule.workloads.work import parse_work
+
+log = logging.getLogger("lowjoule.tuning")
+T = TypeVar("T")
+
+
+class Tuner:
+    """Tunes a device while a training loop runs on it, as a context manager.
+
+        with lj.Tuner(device="nvml:0", objective="eds", job="90M samples") as tuner:
+            for batch in tuner.steps(loader):
+                train_step(batch)
+
+    The loop is never waited for nor held up: the device is read a few times a second, and
+    written on a thread beside. First the setting in force (the default) is measured, then what
+    the search asks for, each until time and energy of a unit of work are known to `precision` or
+    `window_s` is over; then the best is held and watched, and the search begins anew (twice at
+    most) when what it takes has changed. On leaving, everything is as it was found. Whatever
+    fails in here is logged once, and the training goes on at the prior setting.
+
+    `knobs` are those of the device (by default all), and "micro_batch" where `accumulate` is
+    given: it is called between two steps with a micro-batch and how many of them make a step of
+    `samples_per_step`; the loop's own is `micro_batch`, by default the whole batch, and a larger
+    one is not tried. `job` is the work of the whole training. A simulated device takes the
+    card's place: it runs `workload` beside the loop, which takes its time. Of several ranks on a
+    node only rank 0 tunes; the others count nothing and turn nothing.
+
+    Raises at construction what is wrong with its arguments, and nothing afterwards.
+    """
+
+    def __init__(
+        self,
+        device: Device | str | None = None,
+        *,
+        objective: Objective | str | None = None,
+        constraints: Iterable[Constraint | str] = (),
+        knobs: Iterable[str] | None = None,
+        job: Work | str | None = None,
+        workload: Workload | str | None = None,
+        samples_per_step: int | None = None,
+        accumulate: Callable[[int, int], object] | None = None,
+        micro_batch: int | None = None,
+        search: Callable[[Problem], Search] = LinearSearch,
+        precision: float = 0.01,
+        window_s: float = 20.0,
+        again_after: int = 5,
+        retunes: int = 2,
+        rank: int | None = None,
+    ) -> None:
+        if samples_per_step is not None and samples_per_step < 1:
+            raise InvalidValueError(
+                f"{samples_per_step} samples a step", cure="count at least one, or leave it out"
+            )
+        self.rank = rank_here() if rank is None else rank
+        self.notes: list[str] = []
+        self._samples = samples_per_step
+        self._job = parse_work(job) if isinstance(job, str) else job
+        self._objective = parse_objective(objective) if isinstance(objective, str) else objective
+        parsed = [parse_constraint(one) if isinstance(one, str) else one for one in constraints]
+        self._constraints = tuple(of_job(one, self._job) for one in parsed)
+        self._search, self._again_after, self._retunes = search, again_after, retunes
+        self._precision = Precision(relative=precision, most_s=window_s)
+        self._accumulate = accumulate
+        self._entered = 0
+        self._pauses = 0
+        self._idle = True
+        self._warned = False
+        self._conductor: Conductor | None = None
+        self._beside: Beside | None = None
+        self._hand: Hand | None = None
+        self._process: int | None = None
+        if self.rank:
+            self.notes.append(f"rank {self.rank} leaves the tuning to rank 0 of its node")
+            return
+        self.device = open_named(device, workload, samples_per_step)
+        self.workload = workload_of(self.device, workload)
+        if self._job is not None:
+            self._job.check(Work(1.0, self.workload.unit))
+        micro = (micro_batch or samples_per_step) if accumulate else None
+        if accumulate and micro is None:
+            raise InvalidValueError(
+                "accumulate is given and the samples of a step are not known",
+                cure="say how many a step has (samples_per_step)",
+            )
+        self._joint = loop_space(self.device, self.workload, samples_per_step, micro)
+        self._free = free_knobs(self._joint, knobs)
+        if isinstance(self.device, WorkDevice):
+            held = self._joint.default.only(
+                name for name in self._joint.names if name not in self.device.space.names
+            )
+            self._beside = Beside(self.device, self.workload, held)
+
+    def __enter__(self) -> Tuner:
+        self._entered += 1
+        if self._entered == 1 and not self.rank:
+            self._guarded(self._begin)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._entered -= 1
+        if self._entered == 0:
+            self._guarded(self._end)
+
+    def steps(self, loader: Iterable[T]) -> Generator[T, None, None]:
+        """Give the batches of `loader`, each a step; what is between two calls does not count.
+
+        Outside a `with` the tuning lasts as long as this one loop.
+        """
+        # within a `with` it is that which ends the tuning: a generator that an exception leaves
+        # suspended lives on until the traceback is gone
+        with nullcontext() if self._entered else self:
+            try:
+                for batch in loader:
+                    self._wake()
+                    yield batch
+                    self._guarded(self._step_of, batch)
+            finally:
+                self._rest()
+
+    def step(self, samples: float | None = None) -> None:
+        """Tell that a step is done, of `samples` (by default `samples_per_step`)."""
+        self._guarded(self._step, samples)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave out what is inside: validation, a checkpoint."""
+        counted = not self._idle
+        self._rest()
+        self._pauses += 1
+        try:
+            yield
+        finally:
+            self._pauses -= 1
+            if counted:
+                self._wake()
+
+    def push(self, progress: Progress) -> None:
+        """Take in an event of a loop, a launcher or a callback; other ranks' are left aside."""
+        if self._conductor is not None and progress.rank == self.rank:
+            self._guarded(self._conductor.push, progress)
+
+    @property
+    def setting(self) -> Setting | None:
+        """The setting in force, None while nothing is tuned."""
+        return None if self._conductor is None else self._conductor.in_force
+
+    @property
+    def settled(self) -> bool:
+        """Whether the search is over and its best is held."""
+        on = self._conductor is not None and self._conductor.stage is not Stage.OFF
+        return on and self._conductor is not None and self._conductor.purpose is Purpose.HOLD
+
+    @property
+    def status(self) -> str:
+        """What happens now, in one sentence."""
+        conductor = self._conductor
+        if conductor is None:
+            return self.notes[-1] if self.notes else "the tuning has not begun"
+        count = len(conductor.trials)
+        if conductor.stage is Stage.OFF:
+            last = conductor.notes[-1:] if conductor.gave_up else []
+            return last[0] if last else f"the tuning is over, after {count} trials"
+        setting = conductor.plan.account.show(conductor.asked)
+        return (
+            f"{conductor.stage.value} {setting} for {conductor.purpose.value}, {count} trials done"
+        )
+
+    def result(self) -> TuneResult | None:
+        """Return what was found and what it saves net of the search, so far or in the end.
+
+        None where not even the default was measured; `status` says why.
+        """
+        if self._conductor is None:
+            return None
+        device_notes = self.device.notes if isinstance(self.device, WorkDevice) else ()
+        return self._conductor.result((*device_notes, *self.notes))
+
+    def _begin(self) -> None:
+        background = isinstance(self.device.clock, WallClock)
+        hand = Hand(self.device, f"the tuning of {self.workload.name}", background=background)
+        self._hand, self._process = hand, os.getpid()
+        atexit.register(self._at_exit)  # for a loop that ends with the program, in no `with`
+        try:
+            prior = hand.take()
+        except BusyError as error:
+            self.notes.append(f"nothing is tuned here: {error.problem}")
+            log.info("nothing is tuned here: %s", error)
+            return
+        space, note = space_around(self._joint, prior, self._free)
+        self.notes += [] if note is None else [note]
+        clock = self.device.clock
+        self._conductor = Conductor(self._plan(space), hand, Meter(self.device), clock)
+        self._idle = True
+
+    def _plan(self, space: Space) -> Plan:
+        return Plan(
+            account=Account(
+                identity=self.device.identity,
+                workload=self.workload,
+                space=space,
+                objective=self._objective or EDS(),
+                constraints=self._constraints,
+            ),
+            search=self._search,
+            precision=self._precision,
+            job=self._job,
+            again_after=self._again_after,
+            retunes=self._retunes,
+            batch=self._samples,
+            turn_micro=self._accumulate,
+        )
+
+    def _step_of(self, batch: object) -> None:
+        count = None
+        if not self._samples:
+            try:
+                count = samples_in(batch)
+            except Exception:  # noqa: BLE001 - a batch may be anything; it counts as one then
+                count = None
+        self._step(count)
+
+    def _step(self, samples: float | None) -> None:
+        if self._pauses or self.rank:
+            return
+        if not self._entered:
+            self._warn("step() was called outside of the tuner's with: nothing is tuned")
+        quantity = float(self._samples or samples or 1.0)
+        if not (self._samples or samples):
+            self._note("samples could not be counted: a step counts as one")
+        began_uncounted = self._idle
+        self._run_beside(quantity)
+        self._wake()
+        conductor = self._conductor
+        if conductor is not None and not began_uncounted and self._entered:
+            now_s = self.device.clock.now_s()
+            conductor.push(Progress(work=quantity, time_s=now_s, rank=self.rank))
+
+    def _run_beside(self, quantity: float) -> None:
+        if self._beside is None:
+            return
+        conductor = self._conductor
+        turned = Setting() if conductor is None else conductor.in_force.only([MICRO_BATCH])
+        try:
+            self._beside.step(quantity, turned)
+        except Exception as error:
+            if conductor is None:
+                raise
+            conductor.failed(error)
+        if conductor is not None:
+            conductor.told = self._beside.told
+
+    def _wake(self) -> None:
+        """Count from now on, if it was not counted."""
+        if self._idle and not self._pauses:
+            self._idle = False
+            self._phase(Phase.RESUME)
+
+    def _rest(self) -> None:
+        """Count nothing from now on, until the next step of `steps`, or the end of one."""
+        if not self._idle:
+            self._idle = True
+            if self._beside is not None:
+                self._guarded(self._beside.drain)
+            self._phase(Phase.PAUSE)
+
+    def _phase(self, phase: Phase) -> None:
+        if self._conductor is not None:
+            now_s = self.device.clock.now_s()
+            self._guarded(
+                self._conductor.push, Progress(work=0.0, time_s=now_s, phase=phase, rank=self.rank)
+            )
+
+    def _end(self) -> None:
+        if self._process != os.getpid():
+            return
+        atexit.unregister(self._at_exit)
+        self._rest()
+        self._process = None
+        if self._conductor is not None:
+            self._conductor.close()
+        hand, self._hand = self._hand, None
+        if hand is None:
+            return
+        if not hand.leave():
+            self._warn("the driver has not answered: what was found may not be put back yet")
+        self.notes += [note for note in hand.notes if note not in self.notes]
+
+    def _at_exit(self) -> None:
+        self._guarded(self._end)
+
+    def _guarded(self, action: Callable[..., object], *arguments: object) -> None:
+        """Carry out `action`; what fails is ours, and no reason to end a training."""
+        if self._process not in (None, os.getpid()):
+            return  # a forked child, which has neither the hand nor the claim
+        try:
+            action(*arguments)
+        except Exception as error:
+            if self._conductor is not None and self._conductor.stage is not Stage.OFF:
+                self._conductor.give_up(f"{type(error).__name__}: {error}")
+                log.debug("the fault in full", exc_info=True)
+            else:
+                self._warn(f"nothing is tuned: {error}")
+
+    def _warn(self, text: str) -> None:
+        self._note(text)
+        told = self._warned or (self._conductor is not None and self._conductor.gave_up)
+        if not told:
+            self._warned = True
+            log.warning("%s", text)
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)

@@ -1,0 +1,87 @@
+"""A loop tuned on an NVIDIA board that does not exist, through the real binding."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pynvml")
+from lowjoule.devices.nvml.device import NvmlDevice
+from lowjoule.knobs import SM_CLOCK, Setting
+from lowjoule.testing.nvml import FakeNvml, compiler
+from lowjoule.tuning import Tuner
+from nvml_machines import board, machine, opened
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
+
+LOCK = "nvmlDeviceSetGpuLockedClocks"
+NO_PERMISSION = 4
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> Iterator[FakeNvml]:
+    with machine(tmp_path, board(clock_scales_power=True, tick_s=0.1)) as one:
+        one[0].load([(0.0, 500.0)])
+        yield one
+
+
+def step(fake: FakeNvml, device: NvmlDevice) -> None:
+    """A step of which three tenths follow the SM clock."""
+    fake.clock.sleep(0.05 * (0.7 + 0.3 * 1980e6 / device.current().number(SM_CLOCK)))
+
+
+def tuned(device: NvmlDevice) -> Tuner:
+    return Tuner(
+        device,
+        objective="eds",
+        knobs=[SM_CLOCK],
+        job="1M samples",
+        samples_per_step=8,
+        window_s=10.0,
+    )
+
+
+def test_the_clock_is_found_and_everything_put_back(fake: FakeNvml) -> None:
+    device = opened(fake)
+    before = device.current()
+    with tuned(device) as tuner:
+        for _ in range(10_000):
+            if tuner.settled:
+                break
+            step(fake, device)
+            tuner.step()
+        assert tuner.settled
+        held = device.current()
+    result = tuner.result()
+    assert result is not None
+    assert result.chosen.setting == held
+    # by the true figures of the board: 1500 MHz is best of 210, 900, 1500 and 1980
+    assert held[SM_CLOCK] == 1500e6
+    assert result.default.power_w == pytest.approx(500.0, rel=0.02)
+    assert device.current() == before
+
+
+def test_without_permission_the_training_goes_on_and_the_cure_is_logged_once(
+    fake: FakeNvml, caplog: pytest.LogCaptureFixture
+) -> None:
+    fake[0].fail(LOCK, NO_PERMISSION)
+    device = opened(fake)
+    before: Setting = device.current()
+    with caplog.at_level(logging.WARNING, "lowjoule"), tuned(device) as tuner:
+        for _ in range(2000):
+            step(fake, device)
+            tuner.step()
+    assert len(caplog.records) == 1
+    assert device.current() == before
+    result = tuner.result()
+    assert result is not None
+    assert result.chosen.setting == result.default.setting
