@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from lowjoule.clock import Clock, WallClock
-from lowjoule.devices.interface import Device
 from lowjoule.metering.flags import Flag
 from lowjoule.metering.logs import append
 from lowjoule.metering.pace import Sampling
@@ -36,7 +35,7 @@ PerDevice = float | Mapping[str, float] | None
 """One figure for all devices, or one for each UUID."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Options:
     """How a window measures; see `measure`."""
 
@@ -308,14 +307,14 @@ def measure(
     the result is appended to. `sampling` says who looks in between (`Sampling`).
     """
     options = Options(
-        devices=devices if devices is None or isinstance(devices, str | Device) else list(devices),
+        devices=devices,
         work=work,
         sync=sync,
         calibration=calibration,
         idle_w=idle_w,
         log=log,
         on_result=on_result,
-        sampling=Sampling(sampling),
+        sampling=sampling if isinstance(sampling, Sampling) else Sampling(sampling),
     )
     return Window(name, options)
 
