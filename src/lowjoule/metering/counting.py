@@ -14,6 +14,7 @@ at the edges. No form of load is assumed, only that the edges are like the insid
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -164,12 +165,26 @@ class Predictor:
         """
         if not len(self._energy_j):
             return 0.0
+        self._judge_stale()
         refresh_s = 2 * self._course.lag_s
         if refresh_s == 0 or len(self._energy_j) < _FEW:
             return self._judge_lag(self._course.lag_s)
         self._causal_j2 = self._judge_lag(0.0)
         best_s = min((refresh_s / 2, 0.0, refresh_s), key=self._judge_lag)
         return self._judge_lag(best_s)
+
+    def _judge_stale(self) -> None:
+        """Let ticks before the first renewed look say whether those before it were stale."""
+        course = self._course
+        known = self._view.habits.refresh_s is not None
+        if known or self._ticks.time_s[0] >= self._view.begin_s + course.stale_s:
+            return
+        skipped_j2 = self._judge_lag(course.lag_s)
+        plain = copy.copy(course)
+        plain.believe_first_looks()
+        self._course = plain
+        if self._judge_lag(plain.lag_s) >= skipped_j2 / 2:
+            self._course = course
 
     def _judge_lag(self, lag_s: float) -> float:
         self._course.lag_s = lag_s

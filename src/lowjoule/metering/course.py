@@ -46,8 +46,14 @@ class Course:
         inner = (self._at_s > view.begin_s) & (self._at_s < view.end_s)
         self.looks = int(inner.sum())
         first, last = self._ends(inner)
+        self._all_from = first
         self._first = self._skip_stale(first, last) if self.looks else first
         self._last = last
+
+    def believe_first_looks(self) -> None:
+        """Take no look inside for stale, as something else says that they are not."""
+        self._first = self._all_from
+        self.doubt_j = self.stale_s = self.mixed_j = self._mixed_s = 0.0
 
     def _ends(self, inner: NDArray[np.bool_]) -> tuple[int, int]:
         places = np.flatnonzero(inner)
