@@ -21,6 +21,8 @@ def pareto(time_s: Floats, cost: Floats) -> Indices:
     """
     if len(time_s) == 0:
         return np.empty(0, dtype=np.intp)
+    if time_s[0] == time_s[-1] and np.all(time_s == time_s[0]):
+        return np.asarray([np.argmin(cost)], dtype=np.intp)
     if not _worth_filtering(time_s, cost):
         return _sorted_front(time_s, cost)
     alive = _undominated_on_grid(time_s, cost)

@@ -35,6 +35,8 @@ _CURES = (
         ("readonly", "unable to open", "permission denied", "disk i/o"),
         f"make the file and its folder writable, or name another place in ${VARIABLE}",
     ),
+    (("fatal:  database",), "create the database (createdb NAME) or correct the URL"),
+    (("connection refused", "could not translate host"), "start the server or correct the URL"),
     (
         ("no such table", "no such column", "does not exist"),
         "its tables were changed by something else: restore it from a copy or an export",
