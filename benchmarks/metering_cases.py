@@ -70,17 +70,19 @@ class Shot:
 
     @property
     def error_j(self) -> float:
+        """What was said too much."""
         return self.energy_j - self.true_j
 
     @property
     def inside(self) -> bool:
+        """Whether the truth is in the interval."""
         return abs(self.error_j) <= self.half_j
 
 
 Load = Callable[[np.random.Generator, float], tuple[Points, float | None]]
 
 
-def step(random: np.random.Generator, length_s: float) -> tuple[Points, float | None]:
+def step(random: np.random.Generator, _: float) -> tuple[Points, float | None]:
     return [(0.0, float(random.uniform(200, 690)))], None
 
 
@@ -91,7 +93,7 @@ def ramp(random: np.random.Generator, length_s: float) -> tuple[Points, float | 
     return [(float(x * length_s), float(ends[0] + (ends[1] - ends[0]) * x)) for x in grid], None
 
 
-def pulses(random: np.random.Generator, length_s: float) -> tuple[Points, float | None]:
+def pulses(random: np.random.Generator, _: float) -> tuple[Points, float | None]:
     period_s = float(random.uniform(0.03, 0.4))
     duty = float(random.uniform(0.2, 0.8))
     phase = float(random.uniform(0, 1))

@@ -17,7 +17,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from lowjoule.metering.view import LONGEST_REFRESH_S, Floats, View
 
 _FEW = 3  # intervals that a scale needs
 _WIDEST_SCALE = 2.0
+_LATEST = 1.5  # ticks: how late the next one may be
 _LESSONS = 5.0  # the best of some ways, judged by few ticks, looks better than it is
 _QUANTUM_J = 1e-3  # counters are in millijoules or finer
 
@@ -147,6 +148,7 @@ class Predictor:
         self._bracket_j2 = self._power_w**2 * (ticks.half_s[:-1] ** 2 + ticks.half_s[1:] ** 2) / 3
         self._tick_s = float(self._length_s.mean()) if len(self._length_s) else 0.0
         self._tick_s = self._tick_s or view.habits.tick_s or view.length_s
+        self._shown_j = _shown_j(view)
         self.scale = 1.0
         self.sensor_error: float | None = None
         slow = view.power_window_s > max(view.habits.tick_s or 0.0, LONGEST_REFRESH_S)
@@ -217,12 +219,20 @@ class Predictor:
         """Return what is between the edge and `tick`, a number of the ticks inside."""
         tick_s = float(self._ticks.time_s[tick])
         from_s, to_s = (tick_s, self._view.end_s) if at_end else (self._view.begin_s, tick_s)
+        if at_end and self._tick_s:
+            # the counter did not move at ticks that were due, so nothing was drawn before them
+            from_s = max(from_s, to_s - _LATEST * self._tick_s)
         length_s = to_s - from_s
         found = [*self._by_ticks(length_s, -1 if at_end else 1)]
         hidden = not at_end and self._course.stale_s > length_s
         if self._sensor_j2 is not None and not (hidden and found):
             found.append(self._by_sensor(from_s, to_s, at_end, self._sensor_j2))
-        return min(found, key=lambda one: one.variance_j2, default=None)
+        best = min(found, key=lambda one: one.variance_j2, default=None)
+        if best is None or at_end:
+            return best
+        # what was shown at the begin is at most what had been drawn by then
+        most_j = float(self._ticks.energy_j[tick]) - self._shown_j
+        return replace(best, energy_j=min(best.energy_j, most_j)) if most_j >= 0 else best
 
     def _by_sensor(self, from_s: float, to_s: float, at_end: bool, tick_j2: float) -> Span:
         course, length_s = self._course, to_s - from_s
@@ -271,6 +281,12 @@ class Predictor:
         for guess_w, tick_j2, brackets in guesses:
             blur_j2 = brackets * float(bracket_j2[0]) * share**2
             yield Span(guess_w * length_s, tick_j2 * share + blur_j2 + inside_j2, guess_w)
+
+
+def _shown_j(view: View) -> float:
+    """Return what the counter showed at the begin, NaN where that is not known."""
+    place = int(np.searchsorted(view.time_s, view.begin_s, "right")) - 1
+    return float(view.energy_j[place]) if place >= 0 else math.nan
 
 
 def _excess_j2(error_j: Floats, expected_j2: Floats) -> float:

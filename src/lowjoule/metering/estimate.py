@@ -76,7 +76,7 @@ def estimate(
     elif not exact:
         flags |= _silent(view, integrated)
     if compare and counted and integrated and not exact:
-        flags |= _compared(view, counted, integrated, course)
+        flags |= _compared(view, counted, integrated)
     chosen = _chosen(counted, integrated, view)
     if chosen is None or (chosen is integrated and _beyond(integrated.energy_j, view, bound_w)):
         more = {Flag.IMPLAUSIBLE} if chosen else set()
@@ -171,7 +171,7 @@ def _silent(view: View, integrated: Integrated | None) -> set[Flag]:
     return {Flag.COUNTER_FROZEN} if there and drawn and view.length_s > patience_s else set()
 
 
-def _compared(view: View, counted: Counted, integrated: Integrated, course: Course) -> set[Flag]:
+def _compared(view: View, counted: Counted, integrated: Integrated) -> set[Flag]:
     """Return what counter and sensor make of each other."""
     flags: set[Flag] = set()
     if counted.ticks < _COMPARED_TICKS or integrated.looks < _COMPARED_TICKS:
@@ -183,7 +183,7 @@ def _compared(view: View, counted: Counted, integrated: Integrated, course: Cour
         return flags
     if apart > allowed:
         flags.add(Flag.DISAGREEMENT)
-    if course.lag_s > 0 and (counted.sensor_error or 0.0) > _BEATING:
+    if not integrated.averaged and (counted.sensor_error or 0.0) > _BEATING:
         flags.add(Flag.BEATING)
     return flags
 

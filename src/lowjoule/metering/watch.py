@@ -189,6 +189,8 @@ class Watch:
                 continue
             self._failures = 0
             self._looks += 1
+            if self._looks % _LEARN_EVERY == 0:
+                self._trace.learn()
             return self._trace.add(reading)
         self._failures += 1
         self.lost = self.lost or self._failures >= _TRIES
@@ -260,8 +262,6 @@ class Watch:
             known_s = self.habits.read_s
             weight = 1 / 4 if cost_s < known_s else 1 / 128
             self.habits.read_s += (min(cost_s, 4 * known_s) - known_s) * weight
-        if self._looks % _LEARN_EVERY == 0:
-            self._trace.learn()
         if self._trace.is_full():
             for one in list(self._ended):
                 one.settle()
