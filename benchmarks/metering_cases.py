@@ -115,7 +115,14 @@ def jitter(random: np.random.Generator, length_s: float) -> tuple[Points, float 
     return points, None
 
 
-LOADS: dict[str, Load] = {"step": step, "ramp": ramp, "pulses": pulses, "jitter": jitter}
+LOADS: dict[str, Load] = {
+    "step": step,
+    "ramp": ramp,
+    "pulses": pulses,
+    "jitter": jitter,
+    "running": jitter,
+}
+RUNNING_S = 0.37
 
 
 def shoot(
@@ -127,8 +134,12 @@ def shoot(
     count: int,
     seed: int = 0,
     counter: bool = True,
+    running: bool = False,
 ) -> list[Shot]:
-    """Measure `count` windows of a random phase with a new load each."""
+    """Measure `count` windows of a random phase with a new load each.
+
+    The load starts with the window, or was `running` before.
+    """
     shots = []
     done = 0
     while done < count:
@@ -139,24 +150,33 @@ def shoot(
             (device,) = opened(fake)
             for number in range(done, min(count, done + 20)):
                 random = np.random.default_rng([seed, number])
-                shots.append(_shot(fake, device, load, length_s, random))
+                shots.append(_shot(fake, device, load, length_s, random, running=running))
             done += 20
     return shots
 
 
 def _shot(
-    fake: FakeNvml, device: NvmlDevice, load: Load, length_s: float, random: np.random.Generator
+    fake: FakeNvml,
+    device: NvmlDevice,
+    load: Load,
+    length_s: float,
+    random: np.random.Generator,
+    *,
+    running: bool,
 ) -> Shot:
     fake[0].load([(0.0, IDLE_W)])
     fake.advance(1.3 + float(random.uniform(0, 0.2)))
     length_s = length_s * float(random.uniform(0.97, 1.03))
+    points, period_s = load(random, length_s)
+    if running:
+        fake[0].load(points)
+        fake.advance(RUNNING_S)
     window = measure("shot", devices=[device], sync=None, sampling="manual").start()
     begin_s = fake.now_s()
-    points, period_s = load(random, length_s)
-    if period_s is None:
+    if period_s is not None:
+        fake[0].load([one for one in points if one[0] < period_s], period_s)
+    elif not running:
         fake[0].load(points)
-    else:
-        _repeat(fake, points, period_s)
     pass_time(fake, [window], length_s)
     window.stop()
     true_j = fake[0].true_energy_j(begin_s, fake.now_s())
@@ -166,8 +186,3 @@ def _shot(
         math.nan if window.uncertainty_j is None else window.uncertainty_j,
         frozenset(flag.value for flag in window.flags),
     )
-
-
-def _repeat(fake: FakeNvml, points: Points, period_s: float) -> None:
-    """Load a periodic pattern that begins in the middle of its period."""
-    fake[0].load([one for one in points if one[0] < period_s], period_s)

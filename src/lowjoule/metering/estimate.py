@@ -81,6 +81,9 @@ def estimate(
     if chosen is None or (chosen is integrated and _beyond(integrated.energy_j, view, bound_w)):
         more = {Flag.IMPLAUSIBLE} if chosen else set()
         return _result(course, None, counted, integrated, flags | more | {Flag.UNRESOLVED})
+    if len(view.energy_j) and math.isfinite(view.energy_j[-1]) and not exact and not flags:
+        # a counter that is there has seen too little, whatever the power sensor says
+        flags |= {Flag.UNRESOLVED} if counted is None else set()
     return _result(course, chosen, counted, integrated, flags | _coarse(chosen, exact))
 
 
@@ -174,7 +177,7 @@ def _silent(view: View, integrated: Integrated | None) -> set[Flag]:
 def _compared(view: View, counted: Counted, integrated: Integrated) -> set[Flag]:
     """Return what counter and sensor make of each other."""
     flags: set[Flag] = set()
-    if counted.ticks < _COMPARED_TICKS or integrated.looks < _COMPARED_TICKS:
+    if view.falls_j or counted.ticks < _COMPARED_TICKS or integrated.looks < _COMPARED_TICKS:
         return flags
     apart = relative_difference(counted.energy_j, integrated.energy_j)
     both_j = math.hypot(counted.spread.half_width_j, integrated.spread.half_width_j)

@@ -20,6 +20,7 @@ from lowjoule.metering.course import Course
 from lowjoule.metering.spread import Spread
 from lowjoule.metering.view import LONGEST_REFRESH_S, Floats, View
 
+_RESOLUTION = 1e-3  # of a sensor, by half: what it rounds, and when exactly it was asked
 _UNEVEN = 0.5  # relative standard deviation of power within the window before
 
 
@@ -49,7 +50,7 @@ def integrate(view: View, course: Course) -> Integrated | None:
         variance_j2 += energy_j**2 / 12
     return Integrated(
         energy_j=max(0.0, energy_j),
-        spread=Spread((course.lag_doubt_j,), variance_j2),
+        spread=Spread((course.lag_doubt_j, _RESOLUTION * energy_j), variance_j2),
         looks=course.looks,
         averaged=False,
     )
