@@ -11,6 +11,7 @@ import argparse
 import statistics
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from metering_cases import LOADS, Shot, shoot
 from metering_peers import compare
 from report import Report
 
-PART_TIME = {"sensor_period_s": 0.1, "sensor_window_s": 0.025, "sensor_phase_s": 0.013}
+PART_TIME = Board(sensor_period_s=0.1, sensor_window_s=0.025, sensor_phase_s=0.013)
 
 
 class PreparedDevice:
@@ -103,10 +104,10 @@ def intervals(report: Report, folder: Path, count: int) -> None:
             Board(tick_s=0.02, tick_phase_s=0.0137, tick_jitter_s=0.008),
             True,
         ),
-        ("tick 20 ms, part-time sensor", Board(tick_s=0.02, **PART_TIME), True),
-        ("tick 100 ms, part-time sensor", Board(tick_s=0.1, **PART_TIME), True),
+        ("tick 20 ms, part-time sensor", replace(PART_TIME, tick_s=0.02), True),
+        ("tick 100 ms, part-time sensor", replace(PART_TIME, tick_s=0.1), True),
         ("no counter", Board(), False),
-        ("no counter, part-time sensor", Board(**PART_TIME), False),
+        ("no counter, part-time sensor", PART_TIME, False),
     ):
         for load in ("ramp", "pulses", "jitter", "running"):
             shots = shoot(
@@ -131,19 +132,13 @@ def intervals(report: Report, folder: Path, count: int) -> None:
 def cost(report: Report) -> None:
     report.say("## What a window costs")
     report.say()
-    rows = [
-        [
-            "begin and end, our Python",
-            f"{1e6 * _window_s(VirtualClock(), 'manual'):.1f} us",
-            "15 us",
-        ],
-    ]
+    plain_s = _window_s(VirtualClock(), "manual")
+    rows = [["begin and end, our Python", f"{1e6 * plain_s:.1f} us", "15 us"]]
     clock = WallClock()
     with measure("outer", devices=[PreparedDevice(clock)], sync=None):
         pass
-    rows.append(
-        ["the same with a thread of its own", f"{1e6 * _window_s(clock, 'thread'):.0f} us", ""]
-    )
+    own_s = _window_s(clock, "thread")
+    rows.append(["the same with a thread of its own", f"{1e6 * own_s:.0f} us", ""])
     begin_s = time.perf_counter()
     with measure("first", devices=[PreparedDevice(clock)], sync=None):
         started_s = time.perf_counter() - begin_s

@@ -66,8 +66,8 @@ def compare(report: Report, folder: Path, peers: Path | None) -> None:
             rows.append(row)
     report.table(["tick", "window", "lowjoule", *PEERS], rows)
     report.say(
-        f"A load of {LOAD_W:g} W on {IDLE_W:g} W idle that starts with the window; mean and largest "
-        f"error of {ROUNDS} windows, relative to the truth of the same stretch."
+        f"A load of {LOAD_W:g} W on {IDLE_W:g} W idle that starts with the window; mean and "
+        f"largest error of {ROUNDS} windows, relative to the truth of the same stretch."
     )
     report.say()
 
