@@ -99,7 +99,7 @@ def count(view: View, course: Course) -> Counted | None:
     energy_j = counted_j + begin_span.energy_j + end_span.energy_j
     return Counted(
         energy_j=energy_j,
-        spread=_spread(ticks, begin, end),
+        spread=_spread(ticks, begin, end, view.length_s),
         ticks=_resolved(view, inside),
         covered_s=float(ticks.time_s[end_tick] - ticks.time_s[begin_tick]),
         sensor_error=predictor.sensor_error,
@@ -113,10 +113,15 @@ def _resolved(view: View, inside: Ticks) -> int:
     return max(len(inside), passed)
 
 
-def _spread(ticks: Ticks, begin: tuple[int, Span], end: tuple[int, Span]) -> Spread:
+def _spread(
+    ticks: Ticks, begin: tuple[int, Span], end: tuple[int, Span], length_s: float
+) -> Spread:
     (begin_tick, begin_span), (end_tick, end_span) = begin, end
-    begin_j = begin_span.power_w * float(ticks.half_s[begin_tick])
-    end_j = end_span.power_w * float(ticks.half_s[end_tick])
+    # a tick misplaced makes the power between ticks wrong as well, by which the rest is scaled
+    covered_s = float(ticks.time_s[end_tick] - ticks.time_s[begin_tick])
+    more = min(2.0, max(1.0, length_s / covered_s)) if covered_s > 0 else 1.0
+    begin_j = more * begin_span.power_w * float(ticks.half_s[begin_tick])
+    end_j = more * end_span.power_w * float(ticks.half_s[end_tick])
     # one tick for both edges: where it was matters by the difference of power only
     halves_j = (begin_j - end_j,) if begin_tick == end_tick else (begin_j, end_j)
     return Spread((*halves_j, _QUANTUM_J), begin_span.variance_j2 + end_span.variance_j2)
@@ -241,18 +246,23 @@ class Predictor:
         gaps_j2 = course.variance_j2(from_s, to_s, late=not judged)
         if at_end and course.lag_s > 0:
             tick_j2 = max(tick_j2, self._causal_j2)
-        variance_j2 = max(tick_j2 * length_s / self._tick_s, gaps_j2)
+        variance_j2 = max(tick_j2 * self._part(length_s), gaps_j2)
         variance_j2 += course.jump_j2(at_end=at_end)
         if not at_end:
             variance_j2 += course.mixed_j2(length_s)
-        if judged:
-            # the scale is as exact as the ticks that it is from
-            ends_j2 = self._bracket_j2[0] + self._bracket_j2[-1]
-            variance_j2 += float(ends_j2) / 2 * (energy_j / float(self._energy_j.sum())) ** 2
         tick_s = from_s if at_end else to_s
         around_s = float(self._ticks.half_s[-1 if at_end else 0]) + 1e-9
         at_tick_w = course.between(tick_s - around_s, tick_s + around_s) / (2 * around_s)
         return Span(energy_j, variance_j2, abs(self.scale * at_tick_w))
+
+    def _part(self, length_s: float) -> float:
+        """Return which part of the variance of a tick a stretch of it has.
+
+        Errors that change within a tick grow with the root of the length, others with the length:
+        the mean of both.
+        """
+        share = length_s / self._tick_s
+        return (share + share**2) / 2
 
     def _by_ticks(self, length_s: float, step: int) -> Iterator[Span]:
         """Yield what the ticks from the edge inwards say: all of them, the next, and a line."""
@@ -280,7 +290,9 @@ class Predictor:
             guesses.append((max(0.0, line_w), _excess_j2(line_j, around_j2), 5.0))
         for guess_w, tick_j2, brackets in guesses:
             blur_j2 = brackets * float(bracket_j2[0]) * share**2
-            yield Span(guess_w * length_s, tick_j2 * share + blur_j2 + inside_j2, guess_w)
+            yield Span(
+                guess_w * length_s, tick_j2 * self._part(length_s) + blur_j2 + inside_j2, guess_w
+            )
 
 
 def _shown_j(view: View) -> float:
