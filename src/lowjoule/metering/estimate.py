@@ -53,9 +53,7 @@ class Estimate:
     flags: frozenset[Flag] = field(default_factory=frozenset)
 
 
-def estimate(
-    view: View, *, most_power_w: float | None, compare: bool = True, exact: bool = False
-) -> Estimate:
+def estimate(view: View, *, most_power_w: float | None, exact: bool = False) -> Estimate:
     """Return the estimate for `view`.
 
     `most_power_w` is the device's largest limit, where it has one. With `exact` the counter is
@@ -75,7 +73,7 @@ def estimate(
             counted = None
     elif not exact:
         flags |= _silent(view, integrated)
-    if compare and counted and integrated and not exact:
+    if counted and integrated and not exact:
         flags |= _compared(view, counted, integrated)
     chosen = _chosen(counted, integrated, view)
     if chosen is None or (chosen is integrated and _beyond(integrated.energy_j, view, bound_w)):
