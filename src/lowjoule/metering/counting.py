@@ -341,28 +341,34 @@ def _outside(view: View, course: Course, ticks: Ticks, tick: int, at_end: bool) 
     tick_len_s = view.habits.tick_s
     if tick_len_s is not None and length_s > 1.5 * tick_len_s:
         return None  # ticks between were not seen
-    power_w, doubt_w = _power_outside(view, course, ticks, tick, at_end)
+    prompt = view.habits.refresh_s == 0 and view.power_window_s == 0 and course.known
+    if prompt:
+        from_s, to_s = sorted((edge_s, tick_s))
+        energy_j, at_tick_w = course.shown_j(from_s, to_s), course.shown_at_w(tick_s)
+        return Span(-energy_j, course.gaps_j2(from_s, to_s), at_tick_w)
+    power_w, doubt_j2 = _power_outside(view, course, ticks, tick, at_end)
     if not math.isfinite(power_w):
         return None
     gaps_s = view.gap_s[view.gap_s > 0]
     gap_s = min(float(np.median(gaps_s)) if len(gaps_s) else length_s, length_s)
-    variance_j2 = (doubt_w * length_s) ** 2 / 12 + (power_w * gap_s) ** 2 / 12
-    return Span(-power_w * length_s, variance_j2, power_w)
+    return Span(-power_w * length_s, doubt_j2 + (power_w * gap_s) ** 2 / 12, power_w)
 
 
 def _power_outside(
     view: View, course: Course, ticks: Ticks, tick: int, at_end: bool
 ) -> tuple[float, float]:
-    """Return the power between an edge and a tick outside, and how much that is in doubt, in W.
+    """Return the power between an edge and a tick outside in W, and its doubt in J^2.
 
-    The counter's own power beyond the tick comes first: a sensor may still show the inside.
+    The counter's own power beyond the tick comes first, as a sensor may still show the inside.
     """
     edge_s, tick_s = view.end_s if at_end else view.begin_s, float(ticks.time_s[tick])
-    shown_w = course.mean_w(*sorted((edge_s, tick_s)))
+    ends_s = sorted((edge_s, tick_s))
+    length_s, shown_w = ends_s[1] - ends_s[0], course.mean_w(*ends_s)
+    told = math.isfinite(shown_w) and view.power_window_s == 0
     beyond = tick + 1 if at_end else tick - 1
-    if 0 <= beyond < len(ticks):
-        rise_j = float(ticks.energy_j[beyond] - ticks.energy_j[tick])
-        power_w = rise_j / float(ticks.time_s[beyond] - ticks.time_s[tick])
-        instant = view.power_window_s == 0 and course.lag_s == 0 and math.isfinite(shown_w)
-        return power_w, 0.0 if not instant else min(abs(shown_w - power_w), power_w)
-    return shown_w, 0.0 if view.power_window_s == 0 else shown_w
+    if not 0 <= beyond < len(ticks):
+        return shown_w, (shown_w * length_s) ** 2 / 12
+    rise_j = float(ticks.energy_j[beyond] - ticks.energy_j[tick])
+    power_w = rise_j / float(ticks.time_s[beyond] - ticks.time_s[tick])
+    apart_w = shown_w - power_w if told else 0.0
+    return power_w, (apart_w * length_s) ** 2 / 3

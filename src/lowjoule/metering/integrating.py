@@ -45,9 +45,6 @@ def integrate(view: View, course: Course) -> Integrated | None:
     variance_j2 = course.variance_j2(view.begin_s, view.end_s)
     variance_j2 += course.jump_j2(at_end=False) + course.jump_j2(at_end=True)
     variance_j2 += course.mixed_j**2 / 12
-    if course.looks == 0:
-        # nothing is known of what was between the edges
-        variance_j2 += energy_j**2 / 12
     return Integrated(
         energy_j=max(0.0, energy_j),
         spread=Spread((course.lag_doubt_j, _RESOLUTION * energy_j), variance_j2),

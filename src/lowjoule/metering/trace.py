@@ -29,6 +29,7 @@ _MOST_SAMPLES = 32_768
 _KEPT_SAMPLES = 512  # at each end of the list, where edges may be
 _GAPS = 31
 _LIKE = 0.9
+_CLOSE_S = 0.01  # looks farther apart do not tell how often a sensor is renewed
 
 time_of = itemgetter(0)
 
@@ -177,6 +178,9 @@ class Trace:
         return self._top_j
 
     def _changed(self, time_s: float, gap_s: float, power_w: float) -> None:
+        if gap_s > _CLOSE_S:
+            self._changed_s = None  # when it changed is not known well enough
+            return
         if self._changed_s is not None:
             self.habits.changes.append(Change(time_s - self._changed_s, gap_s, power_w))
         self._changed_s = time_s
