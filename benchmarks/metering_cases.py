@@ -70,17 +70,19 @@ class Shot:
 
     @property
     def error_j(self) -> float:
+        """What was said too much."""
         return self.energy_j - self.true_j
 
     @property
     def inside(self) -> bool:
+        """Whether the truth is in the interval."""
         return abs(self.error_j) <= self.half_j
 
 
 Load = Callable[[np.random.Generator, float], tuple[Points, float | None]]
 
 
-def step(random: np.random.Generator, length_s: float) -> tuple[Points, float | None]:
+def step(random: np.random.Generator, _: float) -> tuple[Points, float | None]:
     return [(0.0, float(random.uniform(200, 690)))], None
 
 
@@ -91,7 +93,7 @@ def ramp(random: np.random.Generator, length_s: float) -> tuple[Points, float | 
     return [(float(x * length_s), float(ends[0] + (ends[1] - ends[0]) * x)) for x in grid], None
 
 
-def pulses(random: np.random.Generator, length_s: float) -> tuple[Points, float | None]:
+def pulses(random: np.random.Generator, _: float) -> tuple[Points, float | None]:
     period_s = float(random.uniform(0.03, 0.4))
     duty = float(random.uniform(0.2, 0.8))
     phase = float(random.uniform(0, 1))
@@ -113,7 +115,14 @@ def jitter(random: np.random.Generator, length_s: float) -> tuple[Points, float 
     return points, None
 
 
-LOADS: dict[str, Load] = {"step": step, "ramp": ramp, "pulses": pulses, "jitter": jitter}
+LOADS: dict[str, Load] = {
+    "step": step,
+    "ramp": ramp,
+    "pulses": pulses,
+    "jitter": jitter,
+    "running": jitter,
+}
+RUNNING_S = 0.37
 
 
 def shoot(
@@ -125,8 +134,12 @@ def shoot(
     count: int,
     seed: int = 0,
     counter: bool = True,
+    running: bool = False,
 ) -> list[Shot]:
-    """Measure `count` windows of a random phase with a new load each."""
+    """Measure `count` windows of a random phase with a new load each.
+
+    The load starts with the window, or was `running` before.
+    """
     shots = []
     done = 0
     while done < count:
@@ -137,24 +150,33 @@ def shoot(
             (device,) = opened(fake)
             for number in range(done, min(count, done + 20)):
                 random = np.random.default_rng([seed, number])
-                shots.append(_shot(fake, device, load, length_s, random))
+                shots.append(_shot(fake, device, load, length_s, random, running=running))
             done += 20
     return shots
 
 
 def _shot(
-    fake: FakeNvml, device: NvmlDevice, load: Load, length_s: float, random: np.random.Generator
+    fake: FakeNvml,
+    device: NvmlDevice,
+    load: Load,
+    length_s: float,
+    random: np.random.Generator,
+    *,
+    running: bool,
 ) -> Shot:
     fake[0].load([(0.0, IDLE_W)])
     fake.advance(1.3 + float(random.uniform(0, 0.2)))
     length_s = length_s * float(random.uniform(0.97, 1.03))
+    points, period_s = load(random, length_s)
+    if running:
+        fake[0].load(points)
+        fake.advance(RUNNING_S)
     window = measure("shot", devices=[device], sync=None, sampling="manual").start()
     begin_s = fake.now_s()
-    points, period_s = load(random, length_s)
-    if period_s is None:
+    if period_s is not None:
+        fake[0].load([one for one in points if one[0] < period_s], period_s)
+    elif not running:
         fake[0].load(points)
-    else:
-        _repeat(fake, points, period_s)
     pass_time(fake, [window], length_s)
     window.stop()
     true_j = fake[0].true_energy_j(begin_s, fake.now_s())
@@ -164,8 +186,3 @@ def _shot(
         math.nan if window.uncertainty_j is None else window.uncertainty_j,
         frozenset(flag.value for flag in window.flags),
     )
-
-
-def _repeat(fake: FakeNvml, points: Points, period_s: float) -> None:
-    """Load a periodic pattern that begins in the middle of its period."""
-    fake[0].load([one for one in points if one[0] < period_s], period_s)

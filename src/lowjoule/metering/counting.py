@@ -14,9 +14,10 @@ at the edges. No form of load is assumed, only that the edges are like the insid
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from lowjoule.metering.view import LONGEST_REFRESH_S, Floats, View
 
 _FEW = 3  # intervals that a scale needs
 _WIDEST_SCALE = 2.0
+_LATEST = 1.5  # ticks: how late the next one may be
 _LESSONS = 5.0  # the best of some ways, judged by few ticks, looks better than it is
 _QUANTUM_J = 1e-3  # counters are in millijoules or finer
 
@@ -97,7 +99,7 @@ def count(view: View, course: Course) -> Counted | None:
     energy_j = counted_j + begin_span.energy_j + end_span.energy_j
     return Counted(
         energy_j=energy_j,
-        spread=_spread(ticks, begin, end),
+        spread=_spread(ticks, begin, end, view.length_s),
         ticks=_resolved(view, inside),
         covered_s=float(ticks.time_s[end_tick] - ticks.time_s[begin_tick]),
         sensor_error=predictor.sensor_error,
@@ -111,10 +113,15 @@ def _resolved(view: View, inside: Ticks) -> int:
     return max(len(inside), passed)
 
 
-def _spread(ticks: Ticks, begin: tuple[int, Span], end: tuple[int, Span]) -> Spread:
+def _spread(
+    ticks: Ticks, begin: tuple[int, Span], end: tuple[int, Span], length_s: float
+) -> Spread:
     (begin_tick, begin_span), (end_tick, end_span) = begin, end
-    begin_j = begin_span.power_w * float(ticks.half_s[begin_tick])
-    end_j = end_span.power_w * float(ticks.half_s[end_tick])
+    # a tick misplaced makes the power between ticks wrong as well, by which the rest is scaled
+    covered_s = float(ticks.time_s[end_tick] - ticks.time_s[begin_tick])
+    more = min(2.0, max(1.0, length_s / covered_s)) if covered_s > 0 else 1.0
+    begin_j = more * begin_span.power_w * float(ticks.half_s[begin_tick])
+    end_j = more * end_span.power_w * float(ticks.half_s[end_tick])
     # one tick for both edges: where it was matters by the difference of power only
     halves_j = (begin_j - end_j,) if begin_tick == end_tick else (begin_j, end_j)
     return Spread((*halves_j, _QUANTUM_J), begin_span.variance_j2 + end_span.variance_j2)
@@ -146,6 +153,7 @@ class Predictor:
         self._bracket_j2 = self._power_w**2 * (ticks.half_s[:-1] ** 2 + ticks.half_s[1:] ** 2) / 3
         self._tick_s = float(self._length_s.mean()) if len(self._length_s) else 0.0
         self._tick_s = self._tick_s or view.habits.tick_s or view.length_s
+        self._shown_j = _shown_j(view)
         self.scale = 1.0
         self.sensor_error: float | None = None
         slow = view.power_window_s > max(view.habits.tick_s or 0.0, LONGEST_REFRESH_S)
@@ -164,12 +172,26 @@ class Predictor:
         """
         if not len(self._energy_j):
             return 0.0
+        self._judge_stale()
         refresh_s = 2 * self._course.lag_s
         if refresh_s == 0 or len(self._energy_j) < _FEW:
             return self._judge_lag(self._course.lag_s)
         self._causal_j2 = self._judge_lag(0.0)
         best_s = min((refresh_s / 2, 0.0, refresh_s), key=self._judge_lag)
         return self._judge_lag(best_s)
+
+    def _judge_stale(self) -> None:
+        """Let ticks before the first renewed look say whether those before it were stale."""
+        course = self._course
+        known = self._view.habits.refresh_s is not None
+        if known or self._ticks.time_s[0] >= self._view.begin_s + course.stale_s:
+            return
+        skipped_j2 = self._judge_lag(course.lag_s)
+        plain = copy.copy(course)
+        plain.believe_first_looks()
+        self._course = plain
+        if self._judge_lag(plain.lag_s) >= skipped_j2 / 2:
+            self._course = course
 
     def _judge_lag(self, lag_s: float) -> float:
         self._course.lag_s = lag_s
@@ -202,12 +224,20 @@ class Predictor:
         """Return what is between the edge and `tick`, a number of the ticks inside."""
         tick_s = float(self._ticks.time_s[tick])
         from_s, to_s = (tick_s, self._view.end_s) if at_end else (self._view.begin_s, tick_s)
+        if at_end and self._tick_s:
+            # the counter did not move at ticks that were due, so nothing was drawn before them
+            from_s = max(from_s, to_s - _LATEST * self._tick_s)
         length_s = to_s - from_s
         found = [*self._by_ticks(length_s, -1 if at_end else 1)]
         hidden = not at_end and self._course.stale_s > length_s
         if self._sensor_j2 is not None and not (hidden and found):
             found.append(self._by_sensor(from_s, to_s, at_end, self._sensor_j2))
-        return min(found, key=lambda one: one.variance_j2, default=None)
+        best = min(found, key=lambda one: one.variance_j2, default=None)
+        if best is None or at_end:
+            return best
+        # what was shown at the begin is at most what had been drawn by then
+        most_j = float(self._ticks.energy_j[tick]) - self._shown_j
+        return replace(best, energy_j=min(best.energy_j, most_j)) if most_j >= 0 else best
 
     def _by_sensor(self, from_s: float, to_s: float, at_end: bool, tick_j2: float) -> Span:
         course, length_s = self._course, to_s - from_s
@@ -216,18 +246,23 @@ class Predictor:
         gaps_j2 = course.variance_j2(from_s, to_s, late=not judged)
         if at_end and course.lag_s > 0:
             tick_j2 = max(tick_j2, self._causal_j2)
-        variance_j2 = max(tick_j2 * length_s / self._tick_s, gaps_j2)
+        variance_j2 = max(tick_j2 * self._part(length_s), gaps_j2)
         variance_j2 += course.jump_j2(at_end=at_end)
         if not at_end:
             variance_j2 += course.mixed_j2(length_s)
-        if judged:
-            # the scale is as exact as the ticks that it is from
-            ends_j2 = self._bracket_j2[0] + self._bracket_j2[-1]
-            variance_j2 += float(ends_j2) / 2 * (energy_j / float(self._energy_j.sum())) ** 2
         tick_s = from_s if at_end else to_s
         around_s = float(self._ticks.half_s[-1 if at_end else 0]) + 1e-9
         at_tick_w = course.between(tick_s - around_s, tick_s + around_s) / (2 * around_s)
         return Span(energy_j, variance_j2, abs(self.scale * at_tick_w))
+
+    def _part(self, length_s: float) -> float:
+        """Return which part of the variance of a tick a stretch of it has.
+
+        Errors that change within a tick grow with the root of the length, others with the length:
+        the mean of both.
+        """
+        share = length_s / self._tick_s
+        return (share + share**2) / 2
 
     def _by_ticks(self, length_s: float, step: int) -> Iterator[Span]:
         """Yield what the ticks from the edge inwards say: all of them, the next, and a line."""
@@ -255,7 +290,15 @@ class Predictor:
             guesses.append((max(0.0, line_w), _excess_j2(line_j, around_j2), 5.0))
         for guess_w, tick_j2, brackets in guesses:
             blur_j2 = brackets * float(bracket_j2[0]) * share**2
-            yield Span(guess_w * length_s, tick_j2 * share + blur_j2 + inside_j2, guess_w)
+            yield Span(
+                guess_w * length_s, tick_j2 * self._part(length_s) + blur_j2 + inside_j2, guess_w
+            )
+
+
+def _shown_j(view: View) -> float:
+    """Return what the counter showed at the begin, NaN where that is not known."""
+    place = int(np.searchsorted(view.time_s, view.begin_s, "right")) - 1
+    return float(view.energy_j[place]) if place >= 0 else math.nan
 
 
 def _excess_j2(error_j: Floats, expected_j2: Floats) -> float:
@@ -298,28 +341,34 @@ def _outside(view: View, course: Course, ticks: Ticks, tick: int, at_end: bool) 
     tick_len_s = view.habits.tick_s
     if tick_len_s is not None and length_s > 1.5 * tick_len_s:
         return None  # ticks between were not seen
-    power_w, doubt_w = _power_outside(view, course, ticks, tick, at_end)
+    prompt = view.habits.refresh_s == 0 and view.power_window_s == 0 and course.known
+    if prompt:
+        from_s, to_s = sorted((edge_s, tick_s))
+        energy_j, at_tick_w = course.shown_j(from_s, to_s), course.shown_at_w(tick_s)
+        return Span(-energy_j, course.gaps_j2(from_s, to_s), at_tick_w)
+    power_w, doubt_j2 = _power_outside(view, course, ticks, tick, at_end)
     if not math.isfinite(power_w):
         return None
     gaps_s = view.gap_s[view.gap_s > 0]
     gap_s = min(float(np.median(gaps_s)) if len(gaps_s) else length_s, length_s)
-    variance_j2 = (doubt_w * length_s) ** 2 / 12 + (power_w * gap_s) ** 2 / 12
-    return Span(-power_w * length_s, variance_j2, power_w)
+    return Span(-power_w * length_s, doubt_j2 + (power_w * gap_s) ** 2 / 12, power_w)
 
 
 def _power_outside(
     view: View, course: Course, ticks: Ticks, tick: int, at_end: bool
 ) -> tuple[float, float]:
-    """Return the power between an edge and a tick outside, and how much that is in doubt, in W.
+    """Return the power between an edge and a tick outside in W, and its doubt in J^2.
 
-    The counter's own power beyond the tick comes first: a sensor may still show the inside.
+    The counter's own power beyond the tick comes first, as a sensor may still show the inside.
     """
     edge_s, tick_s = view.end_s if at_end else view.begin_s, float(ticks.time_s[tick])
-    shown_w = course.mean_w(*sorted((edge_s, tick_s)))
+    ends_s = sorted((edge_s, tick_s))
+    length_s, shown_w = ends_s[1] - ends_s[0], course.mean_w(*ends_s)
+    told = math.isfinite(shown_w) and view.power_window_s == 0
     beyond = tick + 1 if at_end else tick - 1
-    if 0 <= beyond < len(ticks):
-        rise_j = float(ticks.energy_j[beyond] - ticks.energy_j[tick])
-        power_w = rise_j / float(ticks.time_s[beyond] - ticks.time_s[tick])
-        instant = view.power_window_s == 0 and course.lag_s == 0 and math.isfinite(shown_w)
-        return power_w, 0.0 if not instant else min(abs(shown_w - power_w), power_w)
-    return shown_w, 0.0 if view.power_window_s == 0 else shown_w
+    if not 0 <= beyond < len(ticks):
+        return shown_w, (shown_w * length_s) ** 2 / 12
+    rise_j = float(ticks.energy_j[beyond] - ticks.energy_j[tick])
+    power_w = rise_j / float(ticks.time_s[beyond] - ticks.time_s[tick])
+    apart_w = shown_w - power_w if told else 0.0
+    return power_w, (apart_w * length_s) ** 2 / 3

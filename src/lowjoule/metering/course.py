@@ -46,8 +46,14 @@ class Course:
         inner = (self._at_s > view.begin_s) & (self._at_s < view.end_s)
         self.looks = int(inner.sum())
         first, last = self._ends(inner)
+        self._all_from = first
         self._first = self._skip_stale(first, last) if self.looks else first
         self._last = last
+
+    def believe_first_looks(self) -> None:
+        """Take no look inside for stale, as something else says that they are not."""
+        self._first = self._all_from
+        self.doubt_j = self.stale_s = self.mixed_j = self._mixed_s = 0.0
 
     def _ends(self, inner: NDArray[np.bool_]) -> tuple[int, int]:
         places = np.flatnonzero(inner)
@@ -123,6 +129,9 @@ class Course:
         time that the sensor may be `late`, with which belongs what it does not see in between.
         Jumps right at the edges are not among them (`jump_j2`).
         """
+        if self.looks == 0:
+            # nothing is known of what was between the edges
+            return self.between(from_s, to_s) ** 2 / 12
         low = max(self._first + 1, int(np.searchsorted(self._at_s, from_s, "right")))
         shown_s = to_s + (self._late_s if late else 0.0)
         high = min(self._last + 1, int(np.searchsorted(self._at_s, shown_s, "right")))
@@ -134,6 +143,20 @@ class Course:
         if late:
             gap_s = np.maximum(gap_s, self._late_s)
         return float(np.sum((change_w * gap_s) ** 2)) / 12 + scatter_j2
+
+    def shown_j(self, from_s: float, to_s: float) -> float:
+        """Return the energy in J by what was shown, inside or not, as it was shown."""
+        return float(np.diff(np.interp([from_s, to_s], self._at_s, self._sum_j))[0])
+
+    def shown_at_w(self, time_s: float) -> float:
+        """Return the power in W that was shown at a time."""
+        return float(np.interp(time_s, self._at_s, self._power_w))
+
+    def gaps_j2(self, from_s: float, to_s: float) -> float:
+        """Return the variance in J^2 that the times between looks leave open, inside or not."""
+        chosen = (self._at_s >= from_s) & (self._at_s <= to_s)
+        change_w, gap_s = np.diff(self._power_w[chosen]), np.diff(self._at_s[chosen])
+        return float(np.sum((change_w * gap_s) ** 2)) / 12
 
     def jump_j2(self, *, at_end: bool) -> float:
         """Return the variance in J^2 of whether a jump at an edge was a little inside."""

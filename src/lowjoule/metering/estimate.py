@@ -53,9 +53,7 @@ class Estimate:
     flags: frozenset[Flag] = field(default_factory=frozenset)
 
 
-def estimate(
-    view: View, *, most_power_w: float | None, compare: bool = True, exact: bool = False
-) -> Estimate:
+def estimate(view: View, *, most_power_w: float | None, exact: bool = False) -> Estimate:
     """Return the estimate for `view`.
 
     `most_power_w` is the device's largest limit, where it has one. With `exact` the counter is
@@ -75,12 +73,15 @@ def estimate(
             counted = None
     elif not exact:
         flags |= _silent(view, integrated)
-    if compare and counted and integrated and not exact:
-        flags |= _compared(view, counted, integrated, course)
+    if counted and integrated and not exact:
+        flags |= _compared(view, counted, integrated)
     chosen = _chosen(counted, integrated, view)
     if chosen is None or (chosen is integrated and _beyond(integrated.energy_j, view, bound_w)):
         more = {Flag.IMPLAUSIBLE} if chosen else set()
         return _result(course, None, counted, integrated, flags | more | {Flag.UNRESOLVED})
+    if len(view.energy_j) and math.isfinite(view.energy_j[-1]) and not exact and not flags:
+        # a counter that is there has seen too little, whatever the power sensor says
+        flags |= {Flag.UNRESOLVED} if counted is None else set()
     return _result(course, chosen, counted, integrated, flags | _coarse(chosen, exact))
 
 
@@ -171,10 +172,10 @@ def _silent(view: View, integrated: Integrated | None) -> set[Flag]:
     return {Flag.COUNTER_FROZEN} if there and drawn and view.length_s > patience_s else set()
 
 
-def _compared(view: View, counted: Counted, integrated: Integrated, course: Course) -> set[Flag]:
+def _compared(view: View, counted: Counted, integrated: Integrated) -> set[Flag]:
     """Return what counter and sensor make of each other."""
     flags: set[Flag] = set()
-    if counted.ticks < _COMPARED_TICKS or integrated.looks < _COMPARED_TICKS:
+    if view.falls_j or counted.ticks < _COMPARED_TICKS or integrated.looks < _COMPARED_TICKS:
         return flags
     apart = relative_difference(counted.energy_j, integrated.energy_j)
     both_j = math.hypot(counted.spread.half_width_j, integrated.spread.half_width_j)
@@ -183,7 +184,7 @@ def _compared(view: View, counted: Counted, integrated: Integrated, course: Cour
         return flags
     if apart > allowed:
         flags.add(Flag.DISAGREEMENT)
-    if course.lag_s > 0 and (counted.sensor_error or 0.0) > _BEATING:
+    if not integrated.averaged and (counted.sensor_error or 0.0) > _BEATING:
         flags.add(Flag.BEATING)
     return flags
 

@@ -10,9 +10,9 @@ DUTY = 0.03
 """Which part of the time looks may take."""
 
 _FIRST_S = 1e-3  # before anything is known
-_LEAST_S = 5e-4  # threads do not wake up more exactly
+_LEAST_S = 1e-3  # to wake a thread costs more than most looks
 _PER_TICK = 50
-_PER_REFRESH = 10
+_PER_REFRESH = 25
 _OF_AGE = 1e-4  # what the edges may be off, relative to the window
 _MOST_S = 0.02
 _GOLDEN = 0.6180339887498949

@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Sequence
+from typing import cast
 
 from lowjoule.devices.interface import Device
 from lowjoule.devices.registry import backends, open_device
@@ -37,8 +38,11 @@ def select(devices: Devices) -> tuple[tuple[Device, ...], tuple[str, ...]]:
         return _default()
     if isinstance(devices, str):
         devices = [one.strip() for one in devices.split(",") if one.strip()]
-    elif isinstance(devices, Device):
-        devices = [devices]
+    elif not isinstance(devices, list | tuple):
+        # asking whether it is a `Device` costs more than all the rest
+        devices = [cast(Device, devices)] if hasattr(devices, "read") else list(devices)
+    if len(devices) == 1 and not isinstance(devices[0], str):
+        return (devices[0],), ()
     found: dict[str, Device] = {}
     notes: list[str] = []
     for one in devices:

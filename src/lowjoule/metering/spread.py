@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-_TAIL = 0.03  # 97 %: what is stated as 95 % shall be kept where an assumption is a little off
-_NORMAL = 2.17  # of a normal distribution, the same tail
+_TAIL = 0.025  # 97.5 %: what is stated as 95 % shall be kept where an assumption is a little off
+_NORMAL = 2.24  # of a normal distribution, the same tail
 _EXPANDED = 1.96
 
 

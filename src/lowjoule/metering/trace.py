@@ -29,6 +29,7 @@ _MOST_SAMPLES = 32_768
 _KEPT_SAMPLES = 512  # at each end of the list, where edges may be
 _GAPS = 31
 _LIKE = 0.9
+_CLOSE_S = 0.01  # looks farther apart do not tell how often a sensor is renewed
 
 time_of = itemgetter(0)
 
@@ -74,7 +75,7 @@ class Trace:
         self.throttled: list[tuple[float, frozenset[str]]] = []
         self.missing_power = 0
         self.power_window_s: float | None = None
-        self._top_j = -math.inf
+        self._top_j = self._fell_from_j = -math.inf
         self._integral_j = 0.0
         self._power_w, self._power_at_s = math.nan, 0.0
         self._changed_s: float | None = None
@@ -169,11 +170,17 @@ class Trace:
             self.resets_s.append(time_s)
             self._top_j, self._moved_s = energy_j, None
             return energy_j
-        if not self.falls or self.falls[-1][1] != fall_j:
+        if self._fell_from_j == self._top_j:
+            self.falls[-1] = (time_s, max(fall_j, self.falls[-1][1]))
+        else:
             self.falls.append((time_s, fall_j))
+            self._fell_from_j = self._top_j
         return self._top_j
 
     def _changed(self, time_s: float, gap_s: float, power_w: float) -> None:
+        if gap_s > _CLOSE_S:
+            self._changed_s = None  # when it changed is not known well enough
+            return
         if self._changed_s is not None:
             self.habits.changes.append(Change(time_s - self._changed_s, gap_s, power_w))
         self._changed_s = time_s

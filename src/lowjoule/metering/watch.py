@@ -168,7 +168,8 @@ class Watch:
             costs_s.append(self._clock.now_s() - before_s)
             if sum(costs_s) > 0.03:
                 break
-        self.habits.read_s = statistics.median(costs_s)
+        # the first ones load what the driver has not used yet
+        self.habits.read_s = statistics.median(costs_s[_BURST // 3 :] or costs_s)
         seen = [sample[2] for sample in self._trace.samples]
         if len(seen) == _BURST and all(a < b for a, b in pairwise(seen)):
             self.habits.tick_s = 0.0
@@ -188,6 +189,8 @@ class Watch:
                 continue
             self._failures = 0
             self._looks += 1
+            if self._looks % _LEARN_EVERY == 0:
+                self._trace.learn()
             return self._trace.add(reading)
         self._failures += 1
         self.lost = self.lost or self._failures >= _TRIES
@@ -255,9 +258,10 @@ class Watch:
             self._full_s = before_s
         else:
             cost_s = self._clock.now_s() - before_s
-            self.habits.read_s += (min(cost_s, 0.05) - self.habits.read_s) / 16
-        if self._looks % _LEARN_EVERY == 0:
-            self._trace.learn()
+            # a busy machine makes a look seem long: what it costs is rather the least
+            known_s = self.habits.read_s
+            weight = 1 / 4 if cost_s < known_s else 1 / 128
+            self.habits.read_s += (min(cost_s, 4 * known_s) - known_s) * weight
         if self._trace.is_full():
             for one in list(self._ended):
                 one.settle()

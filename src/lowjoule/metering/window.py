@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from lowjoule.clock import Clock, WallClock
-from lowjoule.devices.interface import Device
+from lowjoule.devices.interface import Coverage
 from lowjoule.metering.flags import Flag
 from lowjoule.metering.logs import append
 from lowjoule.metering.pace import Sampling
@@ -36,7 +36,7 @@ PerDevice = float | Mapping[str, float] | None
 """One figure for all devices, or one for each UUID."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Options:
     """How a window measures; see `measure`."""
 
@@ -88,6 +88,7 @@ class Window:
         self._pending, self._end_s = [], None
         self._clock = devices[0].clock if devices else _WALL
         watches = [(watch_of(device), device) for device in devices]
+        self._note(_twice(watch for watch, _ in watches))
         self._note(synchronise(self.options.sync))
         self.begin_unix_s = self._clock.unix_s()
         sampling = self.options.sampling
@@ -308,14 +309,14 @@ def measure(
     the result is appended to. `sampling` says who looks in between (`Sampling`).
     """
     options = Options(
-        devices=devices if devices is None or isinstance(devices, str | Device) else list(devices),
+        devices=devices,
         work=work,
         sync=sync,
         calibration=calibration,
         idle_w=idle_w,
         log=log,
         on_result=on_result,
-        sampling=Sampling(sampling),
+        sampling=sampling if isinstance(sampling, Sampling) else Sampling(sampling),
     )
     return Window(name, options)
 
@@ -332,6 +333,14 @@ def measure_idle(devices: Devices = None, *, duration_s: float = 2.0) -> dict[st
     window.stop()
     found = {uuid: one.power_w for uuid, one in window.devices.items()}
     return {uuid: power_w for uuid, power_w in found.items() if power_w is not None}
+
+
+def _twice(watches: Iterable[Watch]) -> str:
+    """Return what the total would count twice, "" where nothing."""
+    scopes = {watch.identity.scope for watch in watches}
+    if Coverage.MODULE not in scopes or len(scopes) == 1:
+        return ""
+    return "the energy of a module includes its GPU and its processor: do not add those to it"
 
 
 def _of(figure: PerDevice, uuid: str) -> float | None:
