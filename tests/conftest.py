@@ -36,6 +36,8 @@ def _nothing_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     """Keep simulated boards and the store of each test to itself."""
     monkeypatch.setenv("LOWJOULE_SIMULATED", str(tmp_path / "simulated"))
     monkeypatch.setenv("LOWJOULE_CLAIMS", str(tmp_path / "claims"))
+    monkeypatch.setenv("LOWJOULE_JOURNAL", str(tmp_path / "journal"))
+    monkeypatch.setenv("LOWJOULE_WATCHDOG", "off")
     monkeypatch.setenv("LOWJOULE_STORE", str(tmp_path / "store.sqlite"))
 
 

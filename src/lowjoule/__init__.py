@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lowjoule.devices.registry import OpenOptions, open_device
     from lowjoule.errors import LowjouleError
     from lowjoule.knobs import Knob, Setting, Space
+    from lowjoule.metering import Window, measure, measure_idle
     from lowjoule.objectives import (
         ED2P,
         EDP,
@@ -59,6 +60,7 @@ _HOMES = {
     "lowjoule.devices.registry": ("OpenOptions", "open_device"),
     "lowjoule.errors": ("LowjouleError",),
     "lowjoule.knobs": ("Knob", "Setting", "Space"),
+    "lowjoule.metering": ("Window", "measure", "measure_idle"),
     "lowjoule.objectives": (
         *("ED2P", "EDP", "EDS", "Carbon", "Deadline", "Efficiency", "Energy", "EnergyBudget"),
         *("LatencyPercentile", "Memory", "Money", "PeakPower", "Power", "Slowdown", "Throughput"),
@@ -115,6 +117,7 @@ __all__ = [
     "Time",
     "TuneResult",
     "Tuner",
+    "Window",
     "Work",
     "WorkDevice",
     "WorkUnit",
@@ -122,6 +125,8 @@ __all__ = [
     "ZeusCost",
     "__version__",
     "barrier",
+    "measure",
+    "measure_idle",
     "open_device",
     "parse_constraint",
     "parse_objective",

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 WIDEST_CHART = 100
 
 
-def output() -> Console:
+def output(errors: bool = False) -> Console:
     """Return a console on standard output: colours only on a terminal and without NO_COLOR.
 
-    Text is printed as it is: names from tables hold no markup.
+    With `errors` it is on standard error. Text is printed as it is: names hold no markup.
     """
     from rich.console import Console
 
@@ -35,7 +35,9 @@ def output() -> Console:
 
     plain = "NO_COLOR" in os.environ  # rich still sends bold then, which is an escape all the same
     color_system: Literal["auto"] | None = None if plain else "auto"
-    return Plain(markup=False, highlight=False, emoji=False, color_system=color_system)
+    return Plain(
+        stderr=errors, markup=False, highlight=False, emoji=False, color_system=color_system
+    )
 
 
 def print_listing(listing: Listing) -> None:

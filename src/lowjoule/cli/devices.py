@@ -1,4 +1,4 @@
-"""`lowjoule devices`: what can be opened."""
+"""`lowjoule devices`: what is here, what it measures and controls, what is missing."""
 
 from __future__ import annotations
 
@@ -8,37 +8,30 @@ from lowjoule.cli.options import json_option
 
 
 @click.command()
+@click.option("--all", "everything", is_flag=True, help="Tell of simulated devices one by one.")
 @json_option
-def devices(as_json: bool) -> None:
-    """List the devices that can be opened, waking none of them.
+def devices(everything: bool, as_json: bool) -> None:
+    """List the devices that are here: what each measures and controls, and what it lacks.
 
-    A table of measurements is a device too: --device replay:FILE.
+    Nothing is written, and no device that sleeps is woken. Simulated devices and tables of
+    measurements (--device replay:FILE) follow.
     """
     from lowjoule.cli import console
-    from lowjoule.devices.registry import backends
-    from lowjoule.reports.listing import Listing
+    from lowjoule.diagnosis import words
+    from lowjoule.diagnosis.here import look, registered
 
-    kinds = backends()
-    found = [(kind, one) for kind in sorted(kinds) for one in kinds[kind].available()]
+    found = look(*registered())
     if as_json:
-        console.emit_json(
-            {
-                "version": 1,
-                "kinds": sorted(kinds),
-                "devices": [
-                    {"device": one.spec, "kind": kind, "title": one.title, "remark": one.remark}
-                    for kind, one in found
-                ],
-            }
-        )
+        console.emit_json(words.found_dict(found))
         return
-    console.print_listing(
-        Listing(
-            title="Devices",
-            columns=("device", "what it is", "remark"),
-            rows=(
-                *((one.spec, one.title, one.remark) for _, one in found),
-                ("replay:FILE", "a table of measurements (CSV)", "replayed"),
-            ),
-        )
-    )
+    if found.devices:
+        console.print_listing(words.devices_listing(found))
+    else:
+        console.print_sentences(["No device is measured here (lowjoule doctor tells why)."])
+    missing = words.missing_listing(found)
+    if missing.rows:
+        console.print_listing(missing)
+    if everything:
+        console.print_listing(words.others_listing(found.others))
+    else:
+        console.print_sentences(words.others_sentences(found.others))

@@ -26,11 +26,12 @@ CLOSED_PIPE = 141
 EPILOG = f"""\b
 Exit codes:
   0    done
-  {FAULT}    a fault of lowjoule itself, with a traceback
+  {FAULT}    a fault of lowjoule itself, with a traceback; from doctor: something fails here
   {USAGE}    bad input or a device that refused: one sentence says what and the cure
   {INTERRUPTED}  interrupted (Ctrl-C); the device is left as it was found
   {CLOSED_PIPE}  whoever read the output went away
   143  ended by SIGTERM (129 by SIGHUP); the device is left as it was found
+  measure ends as its command does: 128 and its signal, 127 not found, 126 not executable
 """
 
 REPORT_TO = "this is a fault of lowjoule: please report it with the lines above"
@@ -92,7 +93,10 @@ cli.commands_at = {
     "tune": ("lowjoule.cli.tune", "Find the best setting of a workload on a device."),
     "frontier": ("lowjoule.cli.frontier", "Show the trade of time against energy."),
     "study": ("lowjoule.cli.study", "Show what each knob does, alone."),
-    "devices": ("lowjoule.cli.devices", "List the devices that can be opened."),
+    "measure": ("lowjoule.cli.measure", "Tell the energy that a command takes."),
+    "devices": ("lowjoule.cli.devices", "List what is here: what it measures and controls."),
+    "doctor": ("lowjoule.cli.doctor", "Find what keeps this machine from measuring."),
+    "restore": ("lowjoule.cli.restore", "Put back what processes that are gone left turned."),
     "workloads": ("lowjoule.cli.workloads", "List workloads, or tell all about one."),
     "import": ("lowjoule.cli.importing", "Put a table of measurements into the store."),
     "export": ("lowjoule.cli.exporting", "Write the store's points to a file."),
@@ -128,6 +132,8 @@ def _ended_by_signals() -> Iterator[None]:
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
     if threading.current_thread() is not threading.main_thread():
         numbers = []
+    # one that is ignored (nohup) stays so, for us and for what we start
+    numbers = [one for one in numbers if signal.getsignal(one) is not signal.SIG_IGN]
     before = {number: signal.signal(number, end) for number in numbers}
     try:
         yield

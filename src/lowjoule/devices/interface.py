@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from lowjoule.clock import Clock
-from lowjoule.knobs import Applied, Setting, Space
+from lowjoule.knobs import Applied, Setting, Space, Value
 from lowjoule.profile import Profile
 from lowjoule.source import Source
 from lowjoule.workloads.work import Work
@@ -34,7 +34,9 @@ class Identity:
     """Which device this is. `uuid` identifies the board, `model` what it shares with its kind.
 
     `shared` says whether other processes see the same board and its knobs; `scope` what its
-    energy and power include; `pci_bus_id` where it sits, where it has such a place.
+    energy and power include; `pci_bus_id` where it sits, where it has such a place; `spec` what
+    opens this very board again in any process (see `registry.open_device`), None where nothing
+    does.
     """
 
     uuid: str
@@ -46,6 +48,7 @@ class Identity:
     shared: bool = True
     scope: Coverage = Coverage.GPU
     pci_bus_id: str | None = None
+    spec: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +128,33 @@ class Probed(Protocol):
 
     def abilities(self) -> tuple[Ability, ...]:
         """Return what was tried when it was opened, writing nothing."""
+        ...
+
+
+@runtime_checkable
+class Reminded(Protocol):
+    """A device that does not tell all that is in force on it, and so can be told."""
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """The knobs whose value in force is what this object was told or wrote last."""
+        ...
+
+    def assume(self, setting: Setting) -> None:
+        """Take the values as found on the device earlier; nothing is written.
+
+        Each becomes one of its knob's values, and the one in force where the knob is `unread`.
+        Knobs that the device has not are passed over.
+        """
+        ...
+
+
+@runtime_checkable
+class Advising(Protocol):
+    """A device that knows what an administrator would type."""
+
+    def command(self, name: str, value: Value) -> str:
+        """Return the command with which an administrator turns the knob `name` to `value`."""
         ...
 
 

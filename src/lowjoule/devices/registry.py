@@ -13,6 +13,7 @@ from typing import Protocol, cast
 
 from lowjoule.devices.interface import Device
 from lowjoule.errors import InvalidValueError, UnknownNameError
+from lowjoule.source import Source
 
 GROUP = "lowjoule.devices"
 
@@ -35,11 +36,17 @@ class OpenOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Available:
-    """A device that can be opened: its full name, what it is, and a remark ("uncalibrated")."""
+    """A device that can be opened: its full name, what it is, and a remark ("uncalibrated").
+
+    `source` is where its readings come from: what is measured is really here. One that is
+    `asleep` is woken by opening it.
+    """
 
     spec: str
     title: str
     remark: str = ""
+    source: Source = Source.MEASURED
+    asleep: bool = False
 
 
 class Backend(Protocol):

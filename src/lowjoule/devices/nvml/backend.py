@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from lowjoule.devices.interface import Ability
 from lowjoule.devices.nvml.boards import inventory, woken
 from lowjoule.devices.nvml.device import NvmlDevice
 from lowjoule.devices.nvml.driver import DRIVER, Driver
@@ -52,6 +53,29 @@ class NvmlBackend:
             _available(one, notes if place == 0 else ()) for place, one in enumerate(shown.seen)
         )
 
+    def abilities(self) -> tuple[Ability, ...]:
+        """Return what is not opened here although it is there, and why; wakes no board."""
+        try:
+            found = inventory(self._driver, self._root)
+        except (DeviceError, MissingExtraError):
+            return ()  # `available` says what there is to say
+        try:
+            shown = _visibility(found.boards)
+        except InvalidValueError as error:
+            why = Ability(name="order", works=False, detail=error.problem, cure=error.cure)
+            return (why, *_odd(found.notes))
+        cure = "add it to CUDA_VISIBLE_DEVICES, or unset that"
+        hidden = tuple(
+            Ability(
+                name=f"nvml:{board.uuid}",
+                works=False,
+                detail=f"{board.model} at {board.pci_bus_id}: CUDA_VISIBLE_DEVICES hides it",
+                cure=cure,
+            )
+            for board in shown.hidden
+        )
+        return (*hidden, *_odd((*found.notes, *shown.notes)))
+
     def open(self, argument: str, options: OpenOptions) -> NvmlDevice:
         """Open the board that `argument` names.
 
@@ -88,6 +112,10 @@ class NvmlBackend:
         )
 
 
+def _odd(notes: Sequence[str]) -> tuple[Ability, ...]:
+    return tuple(Ability(name="GPUs", works=False, detail=note) for note in notes)
+
+
 def _list(wanted: str | Sequence[str | int]) -> Sequence[str | int]:
     return wanted.split(",") if isinstance(wanted, str) else wanted
 
@@ -114,4 +142,9 @@ def _available(seen: Seen, notes: Sequence[str]) -> Available:
         said.append("divided by MIG: its energy is that of all slices")
     # a board that sleeps may not tell its UUID
     name = board.pci_bus_id if board.uuid.startswith("asleep-") else board.uuid
-    return Available(spec=f"nvml:{name}", title=board.model, remark="; ".join((*said, *notes)))
+    return Available(
+        spec=f"nvml:{name}",
+        title=board.model,
+        remark="; ".join((*said, *notes)),
+        asleep=board.asleep,
+    )

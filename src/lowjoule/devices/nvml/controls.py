@@ -114,6 +114,10 @@ class LockedClock:
         """Return the clock in hertz to which this object holds the board."""
         return self._now_hz
 
+    def assume(self, value_hz: float) -> None:
+        """Take it that the board is held to `value_hz`."""
+        self._now_hz = value_hz
+
     def write(self, value: Value) -> None:
         """Hold the clock to at most `value` in hertz, or no more, where it is the highest."""
         kind = "Memory" if self._memory else "Gpu"

@@ -13,7 +13,7 @@ from lowjoule.clock import Clock, WallClock
 from lowjoule.devices.interface import Ability, Coverage, Identity, Reading
 from lowjoule.devices.nvml import sensors as reading
 from lowjoule.devices.nvml.abilities import is_administrator, knob_abilities, sensor_abilities
-from lowjoule.devices.nvml.controls import PERSISTENCE, controls
+from lowjoule.devices.nvml.controls import PERSISTENCE, LockedClock, controls
 from lowjoule.devices.nvml.driver import DRIVER, Driver
 from lowjoule.devices.nvml.visible import Seen
 from lowjoule.errors import UnsupportedError
@@ -80,6 +80,7 @@ class NvmlDevice:
             source=Source.MEASURED,
             scope=scope,
             pci_bus_id=seen.board.pci_bus_id,
+            spec=f"nvml:{self._uuid}",
         )
 
     @property
@@ -145,6 +146,28 @@ class NvmlDevice:
                 *knob_abilities(self._driver, self._uuid, self._controls, administrator),
             )
 
+    @property
+    def unread(self) -> frozenset[str]:
+        """The locked clocks, which NVML does not tell."""
+        return frozenset(
+            name for name, one in self._controls.items() if isinstance(one, LockedClock)
+        )
+
+    def assume(self, setting: Setting) -> None:
+        """Take values found earlier as the knobs' own, and locks as in force; writes nothing."""
+        with self._lock:
+            for name, value in setting.items():
+                control = self._controls.get(name)
+                if isinstance(control, LockedClock):
+                    control.assume(float(value))
+                if control is not None:
+                    self._admit(name, value)
+
+    def command(self, name: str, value: Value) -> str:
+        """Return the command with which an administrator turns the knob `name` to `value`."""
+        self._space.knob(name)
+        return self._controls[name].command(value)
+
     def measure_counter(self, limit_s: float = 1.0) -> CounterMeasure:
         """Watch the energy counter for at most `limit_s` and return its period and cost.
 
@@ -184,15 +207,19 @@ class NvmlDevice:
     def _now(self, name: str) -> Value:
         """Return the value in force of a knob, which becomes one of its values."""
         value = self._controls[name].current()
-        knob = self._space.knob(name)
-        if value not in knob.values:
-            values = (*knob.values, value)
-            if not isinstance(value, str):
-                values = tuple(sorted(values, key=float))
-            wider = replace(knob, values=values)
-            kept = (wider if one.name == name else one for one in self._space.knobs)
-            self._space = replace(self._space, knobs=tuple(kept))
+        self._admit(name, value)
         return value
+
+    def _admit(self, name: str, value: Value) -> None:
+        knob = self._space.knob(name)
+        if value in knob.values:
+            return
+        values = (*knob.values, value)
+        if not isinstance(value, str):
+            values = tuple(sorted(values, key=float))
+        wider = replace(knob, values=values)
+        kept = (wider if one.name == name else one for one in self._space.knobs)
+        self._space = replace(self._space, knobs=tuple(kept))
 
 
 def _turn(name: str, value: Value) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 from lowjoule.clock import Clock, WallClock
 from lowjoule.devices.host import Host
@@ -10,7 +11,7 @@ from lowjoule.devices.interface import Ability, Coverage, Identity, Reading
 from lowjoule.devices.rapl.limit import find_limit
 from lowjoule.devices.rapl.meter import PackageMeter
 from lowjoule.devices.rapl.zones import Package, Zone
-from lowjoule.devices.sysfs import Sysfs
+from lowjoule.devices.sysfs import SYS, Sysfs
 from lowjoule.errors import DeviceError
 from lowjoule.knobs import POWER_LIMIT, Applied, Setting, Space
 from lowjoule.source import Source
@@ -45,7 +46,9 @@ class RaplDevice:
         self._limit, self._limit_told = find_limit(self._sysfs, package)
         self._seen_w: set[float] = set()
         self._space = Space(())
-        self.identity = _identity(package, host)
+        # a tree of files elsewhere is nothing that another process would find
+        spec = f"rapl:{package.name}" if self._sysfs.root == SYS else None
+        self.identity = replace(_identity(package, host), spec=spec)
         self.read()
         self.current()
 
@@ -109,6 +112,20 @@ class RaplDevice:
             return Applied(setting, Setting())
         self._limit.write(float(setting[POWER_LIMIT]))
         return Applied(setting, self.current().only(setting))
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """No knob: the limit is read."""
+        return frozenset()
+
+    def assume(self, setting: Setting) -> None:
+        """Take a limit that was found earlier as one of the knob's values; writes nothing."""
+        if self._limit is None or POWER_LIMIT not in setting or not self._space.knobs:
+            return
+        with self._lock:
+            self._seen_w.add(setting.number(POWER_LIMIT))
+            found_w = float(self._space.knobs[0].default)
+            self._space = Space((self._limit.knob(found_w, self._seen_w),))
 
     def abilities(self) -> tuple[Ability, ...]:
         """Return what was tried, what is left out of the energy and why, writing nothing."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lowjoule.devices.registry import Available, OpenOptions
 from lowjoule.devices.simulated.catalogue import gpu, gpu_names
 from lowjoule.devices.simulated.device import SimulatedDevice
+from lowjoule.source import Source
 
 
 class SimulatedBackend:
@@ -16,7 +17,11 @@ class SimulatedBackend:
         for name in gpu_names():
             model = gpu(name)
             remark = "calibrated" if model.calibrated else "uncalibrated"
-            found.append(Available(spec=f"sim:{name}", title=model.title, remark=remark))
+            found.append(
+                Available(
+                    spec=f"sim:{name}", title=model.title, remark=remark, source=Source.SIMULATED
+                )
+            )
         return tuple(found)
 
     def open(self, argument: str, options: OpenOptions) -> SimulatedDevice:

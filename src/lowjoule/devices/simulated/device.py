@@ -89,7 +89,13 @@ class SimulatedDevice:
             driver="simulated 1",
             source=Source.SIMULATED,
             shared=not self._state.private,
+            spec=self._spec(),
         )
+
+    def _spec(self) -> str | None:
+        # a state that is kept elsewhere is not where another process would look for it
+        seen = not self._state.private and self._state.path.parent == state_folder()
+        return f"sim:{self.model.name}" if seen else None
 
     @property
     def notes(self) -> tuple[str, ...]:

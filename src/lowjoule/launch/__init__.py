@@ -1,0 +1,1 @@
+"""A command under our eyes: its signals, its exit code, and the energy it takes."""

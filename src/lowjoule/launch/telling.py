@@ -1,0 +1,157 @@
+"""What a command took, as JSON and as a table."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from lowjoule.errors import InvalidValueError
+from lowjoule.launch.measured import Outcome
+from lowjoule.metering import DeviceEnergy
+from lowjoule.quantities import Unit, show
+from lowjoule.reports.listing import Listing
+
+VERSION = 1
+NOT_KNOWN = "n/a"
+_LONGEST_COMMAND = 60
+
+
+def outcome_dict(outcome: Outcome, lowjoule: str) -> dict[str, Any]:
+    """Return the JSON form, in SI units; what is not known is null. `lowjoule` is our version."""
+    return {
+        "version": VERSION,
+        "lowjoule": lowjoule,
+        "command": list(outcome.command),
+        "exit_code": outcome.ending.exit_code,
+        "signal": outcome.ending.signal,
+        "time_s": outcome.time_s,
+        "energy_j": outcome.energy_j,
+        "uncertainty_j": outcome.uncertainty_j,
+        "devices": [_device_dict(one) for one in outcome.devices],
+        "notes": list(outcome.notes),
+    }
+
+
+def _device_dict(one: DeviceEnergy) -> dict[str, Any]:
+    known = one.identity
+    return {
+        "uuid": known.uuid,
+        "model": known.model,
+        "pci_bus_id": known.pci_bus_id,
+        "source": known.source.value,
+        "scope": known.scope.value,
+        "method": one.method,
+        "energy_j": one.energy_j,
+        "uncertainty_j": one.uncertainty_j,
+        "power_w": one.power_w,
+        "peak_power_w": one.peak_power_w,
+        "flags": sorted(flag.value for flag in one.flags),
+    }
+
+
+def outcome_listing(outcome: Outcome) -> Listing:
+    """Return a row for each device, and their sum where there are several."""
+    rows = [
+        (
+            one.identity.model,
+            _short(one.identity.uuid),
+            _energy(one.energy_j, one.uncertainty_j),
+            _shown(one.power_w, Unit.WATT),
+            _shown(one.peak_power_w, Unit.WATT),
+            _remarks(one),
+        )
+        for one in outcome.devices
+    ]
+    if len(rows) > 1:
+        power_w = None
+        if outcome.energy_j is not None and outcome.time_s:
+            power_w = outcome.energy_j / outcome.time_s
+        energy = _energy(outcome.energy_j, outcome.uncertainty_j)
+        rows.append(("all", "", energy, _shown(power_w, Unit.WATT), "", ""))
+    return Listing(
+        title=_title(outcome),
+        columns=("device", "uuid", "energy", "power", "peak", "remarks"),
+        rows=tuple(rows),
+        numbers=frozenset(("energy", "power", "peak")),
+    )
+
+
+def outcome_sentences(outcome: Outcome) -> list[str]:
+    """Return how the command ended, and what is to be known of the figures."""
+    if outcome.time_s is None:
+        return list(outcome.notes)
+    ending = outcome.ending
+    how = f"ended by {ending.signal}" if ending.signal else f"exit code {ending.exit_code}"
+    lines = [f"{show(outcome.time_s, Unit.SECOND)}, {how}."]
+    if all(one.energy_j is None for one in outcome.devices):
+        lines.append("Its energy is not known: nothing could be measured (lowjoule doctor).")
+    return [*lines, *outcome.notes]
+
+
+def _title(outcome: Outcome) -> str:
+    text = shlex.join(outcome.command)
+    return text if len(text) <= _LONGEST_COMMAND else f"{text[: _LONGEST_COMMAND - 3]}..."
+
+
+def _remarks(one: DeviceEnergy) -> str:
+    said = [flag.value.replace("_", " ") for flag in sorted(one.flags)]
+    if one.identity.source.value != "measured":
+        said.insert(0, one.identity.source.value)
+    return ", ".join(said)
+
+
+def _energy(energy_j: float | None, uncertainty_j: float | None) -> str:
+    text = _shown(energy_j, Unit.JOULE)
+    known = energy_j is not None and uncertainty_j is not None
+    return f"{text} ± {show(uncertainty_j, Unit.JOULE, 2)}" if known and uncertainty_j else text
+
+
+def _shown(value: float | None, unit: Unit) -> str:
+    return NOT_KNOWN if value is None else show(value, unit)
+
+
+def _short(uuid: str) -> str:
+    return uuid[:12] if uuid.startswith("GPU-") else uuid
+
+
+def check_place(place: str) -> None:
+    """Raise `InvalidValueError` where a result could not be written to `place` later."""
+    path = Path(place)
+    folder = path.resolve().parent
+    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise InvalidValueError(
+            f"no result can be written to {place}", cure="give a file in a folder that is writable"
+        )
+
+
+def write_json(value: dict[str, Any], place: str) -> None:
+    """Write `value` to `place`, which is replaced at once; raises `OSError`."""
+    text = json.dumps(value, indent=2, allow_nan=False) + "\n"
+    path = Path(place).resolve()
+    if path.exists() and not path.is_file():
+        # a pipe or a device is written to, never replaced
+        path.write_text(text, encoding="utf-8")
+        return
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        _as_usual(name, path)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _as_usual(name: str, path: Path) -> None:
+    """Give a file made for us alone the permissions that it would have had."""
+    mask = os.umask(0)
+    os.umask(mask)
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~mask
+    os.chmod(name, mode)
