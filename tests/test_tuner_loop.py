@@ -283,7 +283,21 @@ def test_a_setting_that_fell_back_is_set_again() -> None:
         assert Setting(card.values) == held
     result = tuner.result()
     assert result is not None
-    assert any("fell back" in note for note in result.notes)
+    assert any("dropped by the hardware" in note for note in result.notes)
+
+
+def test_a_loop_that_stood_still_too_long_has_lost_its_claim(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    card = LoopCard()
+    with tuned(card) as tuner:
+        train(tuner, card)
+        monkeypatch.setattr(Claim, "touch", lambda self: False)  # as when the watchdog has acted
+        train_on(tuner, card, 1)
+        assert "no progress" in tuner.status
+        assert Setting(card.values) == DEFAULT
+        train_on(tuner, card, 10)
+        assert Setting(card.values) == DEFAULT
 
 
 def test_when_what_is_held_changes_it_is_tuned_again_a_bounded_number_of_times() -> None:

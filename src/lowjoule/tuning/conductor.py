@@ -19,7 +19,7 @@ from lowjoule.knobs import MICRO_BATCH, Applied, Setting, show_setting
 from lowjoule.metering import Edge, Meter
 from lowjoule.profiling import Estimate, Recording, Trial, Verdict
 from lowjoule.profiling.recording import is_throttled, sample_length_s
-from lowjoule.tuning.hand import Hand, Request
+from lowjoule.tuning.hand import Hand, Looked, Request
 from lowjoule.tuning.progress import Gaps, Phase, Progress
 from lowjoule.tuning.result import TuneResult
 from lowjoule.tuning.round import Plan, Purpose, Round
@@ -91,6 +91,8 @@ class Conductor:
 
     def push(self, progress: Progress) -> None:
         """Take in what the loop tells."""
+        if self.stage is not Stage.OFF and not self._hand.touch():
+            self.give_up("there was no progress for so long that the claim has expired")
         if self.stage is Stage.OFF:
             self.done += progress.work if progress.phase is Phase.STEP else 0.0
         elif progress.phase is Phase.PAUSE:
@@ -207,14 +209,19 @@ class Conductor:
         elif stage is Stage.SEARCHING:
             self._searched(request)
 
-    def _looked(self, request: Request[Setting]) -> None:
+    def _looked(self, request: Request[Looked]) -> None:
         pending, self._pending = self._pending, None
         if request.error is not None:
             self.give_up(f"the setting in force is not known: {request.error}")
             return
-        changed = self.own.changed(request.value.only(self._hand.names))
+        found, dropped = request.value.setting, request.value.dropped
+        changed = self.own.changed(found.only(self._hand.names))
         if changed:
-            self._changed_by_others(request.value, changed)
+            self._changed_by_others(found, changed)
+        elif dropped:
+            # it may have been dropped at any moment of the window, which tells nothing then
+            self.note(f"{', '.join(dropped)} was dropped by the hardware and set again")
+            self._begin_window()
         elif pending is not None:
             self._take_in(*pending)
 

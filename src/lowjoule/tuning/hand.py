@@ -11,6 +11,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
 from lowjoule.control import Claim
@@ -57,13 +58,23 @@ class Request(Generic[T]):
         return self._done.wait(limit_s)
 
 
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What was seen of the setting in force: knobs that were dropped and set again, and all."""
+
+    dropped: tuple[str, ...]
+    setting: Setting
+
+
 class Hand:
     """Holds the claim on `device` and does to it what is asked, one after the other."""
 
-    def __init__(self, device: Device, owner: str, *, background: bool) -> None:
+    def __init__(
+        self, device: Device, owner: str, *, background: bool, expires_s: float | None = None
+    ) -> None:
         self.device = device
         self.names = tuple(device.space.names)
-        self._claim = Claim(device, owner)
+        self._claim = Claim(device, owner, expires_s=expires_s)
         self._held = False
         self._background = background
         self._queue: queue.SimpleQueue[Request[object] | None] = queue.SimpleQueue()
@@ -91,9 +102,13 @@ class Hand:
         """Write `setting`."""
         return self.ask(lambda: self._claim.apply(setting))
 
-    def look(self) -> Request[Setting]:
-        """Read the setting in force."""
-        return self.ask(self.device.current)
+    def look(self) -> Request[Looked]:
+        """Read the setting in force, and set again what the hardware has dropped."""
+        return self.ask(lambda: Looked(self._claim.verify(), self.device.current()))
+
+    def touch(self) -> bool:
+        """Tell that the work goes on; False once the claim has expired."""
+        return not self._held or self._claim.touch()
 
     def put_back(self) -> Request[bool]:
         """Put back what was found, and keep the claim."""

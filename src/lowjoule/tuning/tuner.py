@@ -56,6 +56,9 @@ class Tuner:
     card's place: it runs `workload` beside the loop, which takes its time. Of several ranks on a
     node only rank 0 tunes; the others count nothing and turn nothing.
 
+    Where the loop tells nothing for `expires_s` (a notebook left open), what was found is put back
+    and the tuning is over.
+
     Raises at construction what is wrong with its arguments, and nothing afterwards.
     """
 
@@ -76,6 +79,7 @@ class Tuner:
         window_s: float = 20.0,
         again_after: int = 5,
         retunes: int = 2,
+        expires_s: float | None = 1800.0,
         rank: int | None = None,
     ) -> None:
         self.rank = rank_here() if rank is None else rank
@@ -86,6 +90,7 @@ class Tuner:
         parsed = [parse_constraint(one) if isinstance(one, str) else one for one in constraints]
         self._constraints = tuple(of_job(one, self._job) for one in parsed)
         self._search, self._again_after, self._retunes = search, again_after, retunes
+        self._expires_s = expires_s
         self._precision = Precision(relative=precision, most_s=window_s)
         self._accumulate = accumulate
         self._entered = self._pauses = 0
@@ -214,7 +219,8 @@ class Tuner:
 
     def _begin(self) -> None:
         background = isinstance(self.device.clock, WallClock)
-        hand = Hand(self.device, f"the tuning of {self.workload.name}", background=background)
+        owner = f"the tuning of {self.workload.name}"
+        hand = Hand(self.device, owner, background=background, expires_s=self._expires_s)
         self._hand, self._process = hand, os.getpid()
         atexit.register(self._at_exit)  # for a loop that ends with the program, in no `with`
         try:
