@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("pynvml")
+from lowjoule.devices.nvml.controls import PERSISTENCE
 from lowjoule.devices.nvml.device import NvmlDevice
-from lowjoule.knobs import SM_CLOCK, Setting
+from lowjoule.knobs import POWER_LIMIT, SM_CLOCK, Setting
 from lowjoule.testing.nvml import FakeNvml, compiler
 from lowjoule.tuning import Tuner
 from nvml_machines import board, machine, opened
@@ -18,7 +19,7 @@ from nvml_machines import board, machine, opened
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
 
 LOCK = "nvmlDeviceSetGpuLockedClocks"
-NO_PERMISSION = 4
+NOT_SUPPORTED, NO_PERMISSION = 3, 4
 
 
 @pytest.fixture(autouse=True)
@@ -85,3 +86,52 @@ def test_without_permission_the_training_goes_on_and_the_cure_is_logged_once(
     result = tuner.result()
     assert result is not None
     assert result.chosen.setting == result.default.setting
+
+
+def test_what_may_not_be_turned_is_left_and_the_rest_is_tuned(
+    fake: FakeNvml, caplog: pytest.LogCaptureFixture
+) -> None:
+    fake[0].fail(LOCK, NO_PERMISSION)
+    device = opened(fake)
+    before: Setting = device.current()
+    with (
+        caplog.at_level(logging.WARNING, "lowjoule"),
+        Tuner(device, objective="energy", job="1M samples", samples_per_step=8) as tuner,
+    ):
+        for _ in range(20_000):
+            if tuner.settled:
+                break
+            step(fake, device)
+            tuner.step()
+        assert tuner.settled
+        held = device.current()
+    assert held[SM_CLOCK] == before[SM_CLOCK]
+    assert held[PERSISTENCE] == before[PERSISTENCE]
+    # the fake's time does not follow the limit, so that the least is best
+    assert held.number(POWER_LIMIT) < 0.7 * before.number(POWER_LIMIT)
+    (said,) = {one.getMessage() for one in caplog.records}
+    assert "sm_clock may not be turned" in said
+    assert "sudo nvidia-smi" in said
+    assert device.current() == before
+    assert not [one for one in fake.writes() if "Persistence" in one.function]
+
+
+def test_a_board_without_a_counter_is_tuned_by_its_power(tmp_path: Path) -> None:
+    with machine(tmp_path, board(clock_scales_power=True)) as fake:
+        fake[0].fail("nvmlDeviceGetTotalEnergyConsumption", NOT_SUPPORTED)
+        for energy in (83, 191):
+            fake[0].field(energy, code=NOT_SUPPORTED)
+        fake[0].load([(0.0, 500.0)])
+        device = opened(fake)
+        assert device.read().energy_j is None
+        with tuned(device) as tuner:
+            for _ in range(10_000):
+                if tuner.settled:
+                    break
+                step(fake, device)
+                tuner.step()
+            assert tuner.settled
+        result = tuner.result()
+        assert result is not None
+        assert result.chosen.setting[SM_CLOCK] == 1500e6
+        assert result.default.power_w == pytest.approx(500.0, rel=0.02)

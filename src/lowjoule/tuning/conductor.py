@@ -14,8 +14,8 @@ from typing import Any
 
 from lowjoule.clock import Clock
 from lowjoule.devices.interface import Told
-from lowjoule.errors import LowjouleError
-from lowjoule.knobs import MICRO_BATCH, Applied, Setting, show_setting
+from lowjoule.errors import LowjouleError, PermissionDeniedError
+from lowjoule.knobs import MICRO_BATCH, Applied, Setting, show_setting, turnable
 from lowjoule.metering import Edge, Meter
 from lowjoule.profiling import Estimate, Recording, Trial, Verdict
 from lowjoule.profiling.recording import is_throttled, sample_length_s
@@ -309,10 +309,29 @@ class Conductor:
 
     def _turned(self, request: Request[Applied]) -> None:
         self._known_own = request.error is None
+        if isinstance(request.error, PermissionDeniedError) and self._hand.refused:
+            self._denied(request.error, self._hand.refused)
+            return
         if request.error is not None:
             self.failed(request.error)
             return
         self._in_force(request.value.achieved)
+
+    def _denied(self, error: PermissionDeniedError, names: tuple[str, ...]) -> None:
+        """Leave what this process may not turn, say what an administrator would type, and go on."""
+        free = [k.name for k in self.space.knobs if len(k.values) > 1 and k.name not in names]
+        if not free:
+            self.give_up(f"nothing may be turned here: {error}")
+            return
+        text = f"{', '.join(names)} may not be turned by this process and is left as it is"
+        self.note(f"{text}; an administrator can: {error.cure}")
+        log.warning("%s; an administrator can: %s", text, error.cure)
+        self._before += self._round.trials
+        self.space = turnable(self.space, free)
+        self.plan = replace(self.plan, account=replace(self.plan.account, space=self.space))
+        self._round = Round(self.plan, self.note)
+        self._begin_recording()
+        self._go(self.space.default, Purpose.DEFAULT)
 
     def _in_force(self, own: Setting) -> None:
         """Turn the micro-batch at this step boundary and let everything settle."""

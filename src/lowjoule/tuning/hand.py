@@ -16,7 +16,7 @@ from typing import Generic, TypeVar, cast
 
 from lowjoule.control import Claim
 from lowjoule.devices.interface import Device
-from lowjoule.errors import DeviceError
+from lowjoule.errors import DeviceError, PermissionDeniedError
 from lowjoule.knobs import Applied, Setting
 
 T = TypeVar("T")
@@ -76,6 +76,7 @@ class Hand:
         self.names = tuple(device.space.names)
         self._claim = Claim(device, owner, expires_s=expires_s)
         self._held = False
+        self.refused: tuple[str, ...] = ()
         self._background = background
         self._queue: queue.SimpleQueue[Request[object] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -99,8 +100,8 @@ class Hand:
         return request.value
 
     def turn(self, setting: Setting) -> Request[Applied]:
-        """Write `setting`."""
-        return self.ask(lambda: self._claim.apply(setting))
+        """Write `setting`; where that is not permitted, `refused` names the knobs at fault."""
+        return self.ask(lambda: self._apply(setting))
 
     def look(self) -> Request[Looked]:
         """Read the setting in force, and set again what the hardware has dropped."""
@@ -140,6 +141,15 @@ class Hand:
         self._claim.__enter__()
         self._held = True
         return self._claim.prior
+
+    def _apply(self, setting: Setting) -> Applied:
+        self.refused = ()
+        try:
+            return self._claim.apply(setting)
+        except PermissionDeniedError:
+            # knobs are written one by one: those before the one at fault are in force
+            self.refused = self.device.current().only(setting).changed(setting)[:1]
+            raise
 
     def _restore(self) -> bool:
         if self._held:

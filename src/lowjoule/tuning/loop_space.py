@@ -101,7 +101,8 @@ def _micro(batch: int | None, micro: int) -> Knob:
 def free_knobs(space: Space, knobs: Iterable[str] | None) -> list[str]:
     """Return what to turn: `knobs`, else all that a loop can turn without changing learning."""
     if knobs is None:
-        able = (k for k in space.knobs if k.scope <= Scope.STEP and not k.changes_learning)
+        able = [k for k in space.knobs if k.scope <= Scope.STEP]
+        able = [k for k in able if not (k.changes_learning or k.upkeep)]
         return [knob.name for knob in able]
     names = list(knobs)
     for name in names:
