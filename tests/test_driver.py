@@ -8,6 +8,9 @@ import pytest
 
 from fakes import FakeDevice, limits
 from lowjoule.control import Claim
+from lowjoule.devices.registry import OpenOptions
+from lowjoule.devices.simulated.catalogue import gpu
+from lowjoule.devices.simulated.device import SimulatedDevice
 from lowjoule.errors import (
     DeviceError,
     IncomparableError,
@@ -17,11 +20,12 @@ from lowjoule.errors import (
 )
 from lowjoule.knobs import Setting, Space
 from lowjoule.metering import Meter
-from lowjoule.objectives import Deadline
+from lowjoule.objectives import EDS, Deadline, Slowdown
 from lowjoule.objectives.objective import Floats, Outcome
 from lowjoule.profiling import Profiler
 from lowjoule.source import Source
 from lowjoule.tuning.driver import Driver, Tried
+from lowjoule.tuning.linear import LinearSearch
 from lowjoule.tuning.result import Saving, Side
 from lowjoule.tuning.search import Observation, Problem, Recommendation
 from lowjoule.workloads import Work, Workload, WorkUnit
@@ -285,3 +289,18 @@ def test_a_deadline_is_of_the_whole_job() -> None:
     assert kept.excess(slow) > 0
     assert kept.excess(fast) <= 0
     assert kept.text == "deadline<=60s"
+
+
+def test_objective_constraints_and_job_may_be_texts() -> None:
+    device = SimulatedDevice(gpu("a40"), OpenOptions())
+    texts = Driver(
+        device,
+        device.workload("resnet50"),
+        objective="eds",
+        constraints=["slowdown<=5%", "deadline<=6h"],
+        job="10M samples",
+        search=LinearSearch,
+    )
+    assert texts.objective == EDS()
+    assert texts.constraints == (Slowdown(0.05), Deadline(21600.0, times=1e7))
+    assert texts.job == Work(1e7, WorkUnit.SAMPLE)

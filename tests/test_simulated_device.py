@@ -382,3 +382,9 @@ def test_a_survey_of_a_part_is_not_thinned_for_the_whole() -> None:
     assert before == ()
     device.survey(workload)
     assert any("values of sm_clock" in note for note in device.notes)
+
+
+def test_a_default_that_some_workloads_lack_hides_these_alone(tmp_path: Path) -> None:
+    names = opened(tmp_path, default={"batch_size": "4096"}).workload_names()
+    assert names
+    assert set(names) < set(opened(tmp_path).workload_names())

@@ -9,12 +9,14 @@ from lowjoule.control import Claim
 from lowjoule.devices.interface import WorkDevice
 from lowjoule.errors import DeviceError
 from lowjoule.knobs import Setting, Space, show_setting
+from lowjoule.objectives import parse_constraint, parse_objective
 from lowjoule.objectives.objective import Constraint, Objective
 from lowjoule.profiling import Profiler, Trial
 from lowjoule.tuning.account import JOB_TRIALS, Account, observe, of_job, space_around
 from lowjoule.tuning.result import TuneResult
 from lowjoule.tuning.search import Observation, Problem, Search
 from lowjoule.workloads import Work, Workload
+from lowjoule.workloads.work import parse_work
 
 SearchFactory = Callable[[Problem], Search]
 
@@ -36,7 +38,7 @@ class Driver:
     default setting (the baseline) is the one in force on the device when `run` claims it, and
     a power limit is never raised above it. `job` is the work of the whole job (by default the
     workload's typical run, or a hundred times the first trial); it weighs the search's cost
-    against what it saves.
+    against what it saves. Objective, constraints and job may be texts ("eds", "slowdown<=5%").
     """
 
     def __init__(
@@ -44,19 +46,21 @@ class Driver:
         device: WorkDevice,
         workload: Workload,
         *,
-        objective: Objective,
+        objective: Objective | str,
         search: SearchFactory,
-        constraints: Iterable[Constraint] = (),
+        constraints: Iterable[Constraint | str] = (),
         knobs: Iterable[str] | None = None,
-        job: Work | None = None,
+        job: Work | str | None = None,
         start: Setting | None = None,
         window_s: float = 10.0,
         on_trial: Callable[[Tried], None] | None = None,
     ) -> None:
         self.device = device
         self.workload = workload
-        self.objective = objective
-        self.constraints = tuple(of_job(one, job) for one in constraints)
+        job = parse_work(job) if isinstance(job, str) else job
+        self.objective = parse_objective(objective) if isinstance(objective, str) else objective
+        bounds = [parse_constraint(one) if isinstance(one, str) else one for one in constraints]
+        self.constraints = tuple(of_job(one, job) for one in bounds)
         self.job = job or workload.job
         if self.job is not None:
             self.job.check(Work(1.0, workload.unit))

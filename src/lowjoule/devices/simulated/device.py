@@ -145,7 +145,7 @@ class SimulatedDevice:
             return Applied(setting, self._known.only(setting))
 
     def workload_names(self) -> tuple[str, ...]:
-        """Return the catalogue's workloads that fit the board."""
+        """Return the catalogue's workloads that fit the board and can run at the defaults given."""
         return tuple(name for name in workloads.names() if self._runs(name))
 
     def workload(self, name: str | None = None) -> Workload:
@@ -253,7 +253,7 @@ class SimulatedDevice:
     def _runs(self, name: str) -> bool:
         try:
             self.workload_space(workloads.load(name))
-        except OutOfMemoryError:
+        except (OutOfMemoryError, InvalidValueError):  # too large, or not at the default given
             return False
         return True
 
