@@ -220,7 +220,7 @@ def test_one_reading_that_fails_costs_a_sample_only() -> None:
         assert tuner.settled
 
 
-def test_a_card_without_a_counter_is_said_and_the_loop_runs(
+def test_a_card_that_tells_neither_energy_nor_power_is_said_and_the_loop_runs(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     card = LoopCard()
@@ -228,7 +228,7 @@ def test_a_card_without_a_counter_is_said_and_the_loop_runs(
     with caplog.at_level(logging.WARNING), tuned(card) as tuner:
         assert train(tuner, card, 100) == 100
     assert len(caplog.records) == 1
-    assert "counter" in tuner.status
+    assert "neither energy nor power" in tuner.status
     assert tuner.result() is None
     assert card.writes == []
 
