@@ -16,7 +16,7 @@ import math
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from lowjoule.errors import BusyError, DeviceError
 
 VERSION = 1
 _SUFFIX = ".json"
+_ASIDE = ".aside-"
 _LOCK_S = 5.0
 _LOG_BYTES = 64_000
 _THREADS = threading.RLock()  # record locks are the whole process's
@@ -99,12 +100,31 @@ class Journal:
 
     def entries(self) -> list[Entry | Unreadable]:
         """Return all that the journal has, in the order of names."""
+        paths, wrong = self._listed(lambda name: name.endswith(_SUFFIX))
+        found = (self._entry(path) for path in paths)
+        return [*wrong, *(one for one in found if one is not None)]
+
+    def asides(self) -> list[Unreadable]:
+        """Return the files that were moved out of the way and that nobody has deleted yet."""
+        paths, _ = self._listed(lambda name: _ASIDE in name)
+        said = "was damaged and set aside: see what it says of the device, then delete it"
+        return [Unreadable(path, said) for path in paths]
+
+    def _listed(self, wanted: Callable[[str], bool]) -> tuple[list[Path], list[Unreadable]]:
+        # not glob: it takes a folder that may not be read for an empty one
         try:
-            paths = sorted(self.folder.glob(f"*{_SUFFIX}"))
+            names = sorted(os.listdir(self.folder))
+        except FileNotFoundError:
+            return [], []
         except OSError as error:
-            return [Unreadable(self.folder, f"cannot be read ({error.strerror})")]
-        found = (_read(path) for path in paths)
-        return [one for one in found if one is not None]
+            return [], [Unreadable(self.folder, f"cannot be read ({error.strerror})")]
+        return [self.folder / one for one in names if wanted(one) and one[0] != "."], []
+
+    def _entry(self, path: Path) -> Entry | Unreadable | None:
+        found = _read(path)
+        if isinstance(found, Entry) and self.path(found.uuid, found.knob) != path:
+            return Unreadable(path, "is of another knob than its name says")
+        return found
 
     def write(self, entry: Entry) -> None:
         """Keep `entry`, whole or not at all, beyond a crash of the machine; `DeviceError`."""
@@ -135,7 +155,7 @@ class Journal:
     def set_aside(self, found: Unreadable) -> Path:
         """Move a file out of the way, for people to look at, and return where it is."""
         for number in range(1000):
-            aside = found.path.with_suffix(f".aside-{number}")
+            aside = found.path.with_suffix(f"{_ASIDE}{number}")
             if not aside.exists():
                 break
         try:
@@ -179,6 +199,8 @@ class Journal:
 
 def _read(path: Path) -> Entry | Unreadable | None:
     try:
+        if path.exists() and not path.is_file():
+            return Unreadable(path, "is no file")
         return _parsed(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None

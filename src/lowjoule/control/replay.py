@@ -61,8 +61,9 @@ def replay_all(journal: Journal, opener: Opener, *, write: bool = True) -> list[
 
     Without `write` nothing is written and the journal stays: what would be done is told.
     """
-    said = [_unreadable(one) for one in journal.entries() if isinstance(one, Unreadable)]
-    found = [one for one in journal.entries() if isinstance(one, Entry)]
+    listed = [*journal.entries(), *journal.asides()]
+    said = [_unreadable(one) for one in listed if isinstance(one, Unreadable)]
+    found = [one for one in listed if isinstance(one, Entry)]
     said += [_held(one) for one in found if not is_stale(one)]
     stale = [one for one in found if is_stale(one)]
     for _, entries in groupby(stale, key=lambda one: one.uuid):

@@ -170,6 +170,8 @@ def _chosen(visibility: Visibility, name: str) -> Seen:
         if int(name) < len(visibility.seen):
             return visibility.seen[int(name)]
         raise _unknown(visibility, name)
+    if _form(name) in {"ordinal", "nothing"} and pci_address(name) is None:
+        raise _unknown(visibility, name)  # CUDA reads "1gpu" as 1; nothing is turned by a guess
     address = pci_address(name)
     boards = [one.board for one in visibility.seen]
     if address is not None:
