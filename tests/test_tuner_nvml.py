@@ -12,7 +12,7 @@ pytest.importorskip("pynvml")
 from lowjoule.devices.nvml.controls import PERSISTENCE
 from lowjoule.devices.nvml.device import NvmlDevice
 from lowjoule.knobs import POWER_LIMIT, SM_CLOCK, Setting
-from lowjoule.testing.nvml import FakeNvml, compiler
+from lowjoule.testing.nvml import SETTERS, FakeNvml, compiler
 from lowjoule.tuning import Tuner
 from nvml_machines import board, machine, opened
 
@@ -38,6 +38,12 @@ def fake(tmp_path: Path) -> Iterator[FakeNvml]:
 def step(fake: FakeNvml, device: NvmlDevice) -> None:
     """A step of which three tenths follow the SM clock."""
     fake.clock.sleep(0.05 * (0.7 + 0.3 * 1980e6 / device.current().number(SM_CLOCK)))
+
+
+def train_on(fake: FakeNvml, device: NvmlDevice, tuner: Tuner, steps: int) -> None:
+    for _ in range(steps):
+        step(fake, device)
+        tuner.step()
 
 
 def tuned(device: NvmlDevice) -> Tuner:
@@ -114,6 +120,42 @@ def test_what_may_not_be_turned_is_left_and_the_rest_is_tuned(
     assert "sudo nvidia-smi" in said
     assert device.current() == before
     assert not [one for one in fake.writes() if "Persistence" in one.function]
+
+
+def test_permission_withdrawn_in_the_middle_is_said_once_and_ends_the_tuning(
+    fake: FakeNvml, caplog: pytest.LogCaptureFixture
+) -> None:
+    device = opened(fake)
+    with caplog.at_level(logging.WARNING, "lowjoule"), tuned(device) as tuner:
+        for number in range(2000):
+            if len(fake.writes()) == 1 and number:
+                fake[0].fail(SETTERS, NO_PERMISSION)
+            step(fake, device)
+            tuner.step()
+        assert "the tuning ended early" in tuner.status
+    assert len(caplog.records) == 1
+
+
+def test_a_reload_of_the_driver_is_lived_through(tmp_path: Path) -> None:
+    with machine(tmp_path, board(clock_scales_power=True, tick_s=0.1)) as fake:
+        fake[0].load([(0.0, 500.0)])
+        device = opened(fake)
+        with tuned(device) as tuner:
+            reloaded = False
+            for _ in range(10_000):
+                if tuner.settled:
+                    break
+                if not reloaded and fake[0].state().sm_clock_lock_hz is not None:
+                    reloaded = True
+                    train_on(fake, device, tuner, 10)  # the window is under way
+                    fake.reload_driver()
+                step(fake, device)
+                tuner.step()
+            assert tuner.settled
+            assert device.current()[SM_CLOCK] == 1500e6
+        result = tuner.result()
+        assert result is not None
+        assert any("dropped by the hardware" in note for note in result.notes)
 
 
 def test_a_board_without_a_counter_is_tuned_by_its_power(tmp_path: Path) -> None:

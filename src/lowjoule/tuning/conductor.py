@@ -215,7 +215,8 @@ class Conductor:
             self.give_up(f"the setting in force is not known: {request.error}")
             return
         found, dropped = request.value.setting, request.value.dropped
-        changed = self.own.changed(found.only(self._hand.names))
+        turned = [k.name for k in self.space.knobs if len(k.values) > 1 and k.name in self.own]
+        changed = self.own.only(turned).changed(found.only(turned))
         if changed:
             self._changed_by_others(found, changed)
         elif dropped:
@@ -319,9 +320,10 @@ class Conductor:
 
     def _denied(self, error: PermissionDeniedError, names: tuple[str, ...]) -> None:
         """Leave what this process may not turn, say what an administrator would type, and go on."""
-        free = [k.name for k in self.space.knobs if len(k.values) > 1 and k.name not in names]
-        if not free:
-            self.give_up(f"nothing may be turned here: {error}")
+        turned = [knob.name for knob in self.space.knobs if len(knob.values) > 1]
+        free = [name for name in turned if name not in names]
+        if not free or len(free) == len(turned):  # the latter: it was turned and may not go back
+            self.give_up(f"nothing more may be turned here: {error}")
             return
         text = f"{', '.join(names)} may not be turned by this process and is left as it is"
         self.note(f"{text}; an administrator can: {error.cure}")
