@@ -25,14 +25,14 @@ class Course:
 
     `doubt_j` is the energy that hangs on whether the first looks were stale, `mixed_j` that on
     whether the first value is of both sides of the edge. `in_step` says whether a held sensor's
-    values repeat.
+    values repeat, `unseen` that the sensor may have been renewed last before the window.
     """
 
     def __init__(self, view: View) -> None:
         self.view = view
         good = np.isfinite(view.power_w)
         self.known = bool(good.any())
-        self.in_step = False
+        self.in_step = self.unseen = False
         self.doubt_j = self.stale_s = self.mixed_j = self._mixed_s = 0.0
         refresh_s = view.habits.refresh_s
         held = bool(refresh_s) and view.power_window_s < LONGEST_REFRESH_S
@@ -46,6 +46,7 @@ class Course:
         inner = (self._at_s > view.begin_s) & (self._at_s < view.end_s)
         self.looks = int(inner.sum())
         first, last = self._ends(inner)
+        self.unseen = self._is_unseen(first, last)
         self._all_from = first
         self._first = self._skip_stale(first, last) if self.looks else first
         self._last = last
@@ -62,6 +63,12 @@ class Course:
         begin = int(np.searchsorted(self._at_s, self.view.begin_s, "right")) - 1
         end = int(np.searchsorted(self._at_s, self.view.end_s, "right")) - 1
         return max(0, begin), max(0, end)
+
+    def _is_unseen(self, first: int, last: int) -> bool:
+        shown_w = self._power_w[max(0, first - 1) : last + 1]
+        gap_s = float(self._gap_s[last])
+        short = self.view.length_s <= self._longest_stale_s(gap_s)
+        return short and bool(np.all(shown_w == shown_w[0]))
 
     def _skip_stale(self, first: int, last: int) -> int:
         """Return the first look that tells of the inside."""

@@ -27,6 +27,7 @@ from lowjoule.metering.view import LONGEST_REFRESH_S, View
 _FEW_TICKS = 3
 _FEW_LOOKS = 3
 _FROZEN_TICKS = 8.0
+_MISSED_TICKS = 3.0  # up to one at each edge is usual
 _FROZEN_S = 0.5
 _DISAGREE = 0.05
 _BEATING = 0.2
@@ -61,7 +62,7 @@ def estimate(view: View, *, most_power_w: float | None, exact: bool = False) -> 
     """
     course = Course(view)
     counted = _exactly(view) if exact else count(view, course)
-    integrated = integrate(view, course)
+    integrated = integrate(view, course, most_power_w)
     flags = _told(view)
     if integrated and course.in_step:
         flags.add(Flag.BEATING)
@@ -75,6 +76,9 @@ def estimate(view: View, *, most_power_w: float | None, exact: bool = False) -> 
         flags |= _silent(view, integrated)
     if counted and integrated and not exact:
         flags |= _compared(view, counted, integrated)
+        if Flag.DISAGREEMENT in flags and _stopped(view, counted):
+            flags.add(Flag.COUNTER_FROZEN)
+            counted = None
     chosen = _chosen(counted, integrated, view)
     if chosen is None or (chosen is integrated and _beyond(integrated.energy_j, view, bound_w)):
         more = {Flag.IMPLAUSIBLE} if chosen else set()
@@ -163,6 +167,12 @@ def _stands_still(view: View, counted: Counted, integrated: Integrated | None) -
     return still_s > max(_FROZEN_TICKS * tick_s, _FROZEN_S) and counted.ticks > 0
 
 
+def _stopped(view: View, counted: Counted) -> bool:
+    """Whether a counter that disagrees with the sensor has missed ticks that were due."""
+    still_s = view.length_s - counted.covered_s
+    return still_s > _MISSED_TICKS * (view.habits.tick_s or 0.0)
+
+
 def _silent(view: View, integrated: Integrated | None) -> set[Flag]:
     """Return the flag of a counter that is there and did not move for a long time."""
     said = view.energy_j[(view.time_s >= view.begin_s) & (view.time_s <= view.end_s)]
@@ -205,4 +215,4 @@ def _coarse(chosen: Counted | Integrated, exact: bool) -> set[Flag]:
         return set()
     if isinstance(chosen, Counted):
         return {Flag.UNRESOLVED} if chosen.ticks < _FEW_TICKS else set()
-    return {Flag.UNRESOLVED} if chosen.looks < _FEW_LOOKS else set()
+    return {Flag.UNRESOLVED} if chosen.looks < _FEW_LOOKS or chosen.unseen else set()

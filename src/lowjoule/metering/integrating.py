@@ -32,10 +32,15 @@ class Integrated:
     spread: Spread
     looks: int
     averaged: bool
+    unseen: bool = False
 
 
-def integrate(view: View, course: Course) -> Integrated | None:
-    """Return the energy by the power sensor, None where it showed nothing."""
+def integrate(view: View, course: Course, most_power_w: float | None = None) -> Integrated | None:
+    """Return the energy by the power sensor, None where it showed nothing.
+
+    Of a window in which the sensor was not seen to be renewed nothing is known but that it drew
+    no more than `most_power_w` (twice what was shown, where there is no such limit).
+    """
     if not course.known:
         return None
     if view.power_window_s > LONGEST_REFRESH_S:
@@ -45,11 +50,16 @@ def integrate(view: View, course: Course) -> Integrated | None:
     variance_j2 = course.variance_j2(view.begin_s, view.end_s)
     variance_j2 += course.jump_j2(at_end=False) + course.jump_j2(at_end=True)
     variance_j2 += course.mixed_j**2 / 12
+    uniform_j = [course.lag_doubt_j, _RESOLUTION * energy_j]
+    if course.unseen:
+        most_j = 2.0 * energy_j if most_power_w is None else most_power_w * view.length_s
+        uniform_j.append(max(energy_j, most_j - energy_j))
     return Integrated(
         energy_j=max(0.0, energy_j),
-        spread=Spread((course.lag_doubt_j, _RESOLUTION * energy_j), variance_j2),
+        spread=Spread(tuple(uniform_j), variance_j2),
         looks=course.looks,
         averaged=False,
+        unseen=course.unseen,
     )
 
 
