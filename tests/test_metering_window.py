@@ -18,6 +18,7 @@ import pytest
 import lowjoule
 from lowjoule.clock import WallClock
 from lowjoule.devices.interface import Coverage, Reading
+from lowjoule.errors import InvalidValueError
 from lowjoule.metering import Flag, Window, log_path, measure, measure_idle
 from lowjoule.metering.logs import COLUMNS, append
 from lowjoule.source import Source
@@ -294,6 +295,24 @@ def test_a_module_beside_what_it_contains_is_said() -> None:
     with measure("w", devices=[module]) as window:
         module.clock.sleep(0.1)
     assert window.notes == ()
+
+
+def test_simulated_energy_is_not_added_to_measured() -> None:
+    real = ToldDevice(uuid="real")
+    model = ToldDevice(uuid="model", clock=real.clock, source=Source.SIMULATED)
+    window = measure("w", devices=[real, model], sampling="manual").start()
+    let(real, 1.0, window)
+    window.stop()
+    assert all(one.energy_j is not None for one in window.devices.values())
+    assert window.energy_j is None
+    assert window.uncertainty_j is None
+    assert any("no sum" in note for note in window.notes)
+
+
+@pytest.mark.parametrize("figure", [-1.0, float("nan"), 5.0, "x", {"one": -0.1}])
+def test_a_calibration_that_is_none_is_refused(figure: object) -> None:
+    with pytest.raises(InvalidValueError, match="calibration"):
+        measure("w", devices=[], calibration=figure)  # type: ignore[arg-type]
 
 
 # what goes wrong

@@ -67,9 +67,8 @@ def outcome_listing(outcome: Outcome) -> Listing:
         for one in outcome.devices
     ]
     if len(rows) > 1:
-        power_w = None
-        if outcome.energy_j is not None and outcome.time_s:
-            power_w = outcome.energy_j / outcome.time_s
+        powers_w = [one.power_w for one in outcome.devices if one.power_w is not None]
+        power_w = None if outcome.energy_j is None else sum(powers_w)
         energy = _energy(outcome.energy_j, outcome.uncertainty_j)
         rows.append(("all", "", energy, _shown(power_w, Unit.WATT), "", ""))
     return Listing(

@@ -136,12 +136,17 @@ class Pending(Settled):
 
 
 def total_j(results: Iterable[DeviceEnergy]) -> float | None:
-    """Return the sum of what is known in J, None where nothing is."""
-    known = [one.energy_j for one in results if one.energy_j is not None]
-    return math.fsum(known) if known else None
+    """Return the sum of what is known in J; None where nothing is, and of unlike sources."""
+    known = [one for one in results if one.energy_j is not None]
+    if len({one.identity.source for one in known}) != 1:
+        return None  # simulated joules are not added to measured ones
+    return math.fsum(one.energy_j for one in known if one.energy_j is not None)
 
 
 def total_uncertainty_j(results: Iterable[DeviceEnergy]) -> float | None:
-    """Return the half width of the sum in J; boards err independently."""
-    known = [one.uncertainty_j for one in results if one.uncertainty_j is not None]
+    """Return the half width of the sum in J, if there is one; boards err independently."""
+    every = list(results)
+    known = [one.uncertainty_j for one in every if one.uncertainty_j is not None]
+    if total_j(every) is None:
+        return None
     return joined_half_width_j(known) if known else None

@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from lowjoule.clock import Clock, WallClock
 from lowjoule.devices.interface import Coverage
+from lowjoule.errors import InvalidValueError
 from lowjoule.metering.flags import Flag
 from lowjoule.metering.logs import append
 from lowjoule.metering.pace import Sampling
@@ -88,7 +89,7 @@ class Window:
         self._pending, self._end_s = [], None
         self._clock = devices[0].clock if devices else _WALL
         watches = [(watch_of(device), device) for device in devices]
-        self._note(_twice(watch for watch, _ in watches))
+        self._note(_unlike(watch for watch, _ in watches))
         self._note(synchronise(self.options.sync))
         self.begin_unix_s = self._clock.unix_s()
         sampling = self.options.sampling
@@ -308,6 +309,11 @@ def measure(
     `idle_w` is what a device draws idle, for `idle_energy_j`. `log` is a .jsonl or .csv file that
     the result is appended to. `sampling` says who looks in between (`Sampling`).
     """
+    for figure in calibration.values() if isinstance(calibration, Mapping) else (calibration,):
+        if figure is not None and not (isinstance(figure, int | float) and 0 <= figure < 1):
+            raise InvalidValueError(
+                f"a calibration of {figure!r}", cure="give a relative standard deviation like 0.05"
+            )
     options = Options(
         devices=devices,
         work=work,
@@ -335,9 +341,12 @@ def measure_idle(devices: Devices = None, *, duration_s: float = 2.0) -> dict[st
     return {uuid: power_w for uuid, power_w in found.items() if power_w is not None}
 
 
-def _twice(watches: Iterable[Watch]) -> str:
-    """Return what the total would count twice, "" where nothing."""
-    scopes = {watch.identity.scope for watch in watches}
+def _unlike(watches: Iterable[Watch]) -> str:
+    """Return why the devices' energies are not to be added, "" where they may be."""
+    every = list(watches)
+    scopes = {watch.identity.scope for watch in every}
+    if len({watch.identity.source for watch in every}) > 1:
+        return "some devices are simulated and others are not: there is no sum of them"
     if Coverage.MODULE not in scopes or len(scopes) == 1:
         return ""
     return "the energy of a module includes its GPU and its processor: do not add those to it"
