@@ -266,3 +266,38 @@ def test_root_uses_a_folder_of_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setattr("lowjoule.control.places._SYSTEM", (tmp_path / "no/a", tmp_path / "b"))
     (tmp_path / "no").write_text("")
     assert journal_folder() == tmp_path / "b" / "journal"
+
+
+def test_a_journal_that_cannot_be_listed_is_no_all_clear(tmp_path: Path) -> None:
+    place = tmp_path / "journal"
+    place.write_text("a file")
+    (told,) = replay_all(Journal(place), refuse)
+    assert told.outcome is Outcome.UNREADABLE
+    assert "cannot be read" in told.text
+
+
+def test_what_was_set_aside_is_told_until_somebody_deletes_it(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    (tmp_path / "one.power_limit.json").write_text("")
+    (damaged,) = (one for one in journal.entries() if isinstance(one, Unreadable))
+    aside = journal.set_aside(damaged)
+    (told,) = replay_all(journal, refuse)
+    assert told.outcome is Outcome.UNREADABLE
+    assert "set aside" in told.text
+    aside.unlink()
+    assert replay_all(journal, refuse) == []
+
+
+def test_an_entry_under_another_name_and_a_pipe_are_unreadable(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    os.mkfifo(tmp_path / "pipe.json")
+    journal.write(entry())
+    (path,) = (one for one in tmp_path.glob("*.json") if one.name != "pipe.json")
+    path.rename(tmp_path / "other.power_limit.json")
+    found = journal.entries()
+    assert len(found) == 2
+    assert all(isinstance(one, Unreadable) for one in found)
+
+
+def refuse(spec: str) -> Device:
+    raise AssertionError(spec)

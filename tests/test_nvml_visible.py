@@ -154,6 +154,14 @@ def test_a_selection_is_a_text_a_list_or_nothing() -> None:
     assert select(shown, "") == ()
 
 
+@pytest.mark.parametrize(
+    "loose", ["0,1", "0:module", "0@Module", "0xB", "1.0", "1_0", "1gpu", "+1"]
+)
+def test_a_name_that_only_begins_like_an_ordinal_opens_nothing(loose: str) -> None:
+    with pytest.raises(UnknownNameError):
+        select(visible(BOARDS, None, "PCI_BUS_ID"), [loose])
+
+
 @pytest.mark.parametrize("unknown", ["GPU-ffff", "7", "-1", "cuda:0", "MIG-1", "", "\x00", "GPU-"])
 def test_an_unknown_id_is_named_and_refused(unknown: str) -> None:
     with pytest.raises(UnknownNameError) as caught:
