@@ -1,0 +1,210 @@
+"""What is known of a task before its settings are predicted: places, anchors, signature.
+
+Every figure is relative to something that the task itself has (its default batch, the board's top
+clocks and largest limit, its own anchors): absolute times and powers do not carry over to other
+models and boards. What is not known is NaN in a signature; it is never 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lowjoule.errors import InvalidValueError
+from lowjoule.knobs import BATCH_SIZE, MEMORY_CLOCK, POWER_LIMIT, SM_CLOCK, Setting, Space
+from lowjoule.profile import Profile
+from lowjoule.workloads import Workload
+
+Floats = NDArray[np.float64]
+
+KNOBS = (BATCH_SIZE, POWER_LIMIT, SM_CLOCK, MEMORY_CLOCK)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceFigures:
+    """What is known of a kind of board; None is "not known".
+
+    `power_limit_w` is the largest limit (and what holds where the limit is not a knob),
+    `sm_clock_hz` and `memory_clock_hz` the top clocks, `operations_per_s` and
+    `bandwidth_bytes_per_s` the peak rates.
+    """
+
+    model: str
+    power_limit_w: float | None = None
+    sm_clock_hz: float | None = None
+    memory_clock_hz: float | None = None
+    operations_per_s: float | None = None
+    bandwidth_bytes_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredTask:
+    """A task whose settings were measured, to learn from.
+
+    `profile` needs a `default`; `model` is what no split may share: the trained model (BERT on
+    two data sets is one) or, for other work, the application. `workload` gives static counts.
+
+    Raises `InvalidValueError` where the profile has no default or fewer than two points.
+    """
+
+    name: str
+    model: str
+    device: DeviceFigures
+    profile: Profile
+    workload: Workload | None = None
+
+    def __post_init__(self) -> None:
+        if self.profile.default is None:
+            raise InvalidValueError(
+                f"the profile of {self.name} names no default", cure="use profile.against(default)"
+            )
+        if len(self.profile) < 2:
+            raise InvalidValueError(
+                f"{self.name} has {len(self.profile)} measured settings",
+                cure="measure at least two, the default among them",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What a task's knobs are relative to; NaN where that is not known."""
+
+    batch: float
+    limit_w: float
+    sm_clock_hz: float
+    memory_clock_hz: float
+
+    @classmethod
+    def of(
+        cls, default: Mapping[str, Any], columns: Mapping[str, NDArray[Any]], device: DeviceFigures
+    ) -> Scale:
+        """Return the default's batch and the largest limit and clocks of the board.
+
+        Where the board's are not known, the largest of `columns` (arrays of shape (n,), by knob)
+        take their place.
+        """
+
+        def top(figure: float | None, name: str) -> float:
+            if figure is not None:
+                return figure
+            column = columns.get(name)
+            return math.nan if column is None or not len(column) else float(np.max(column))
+
+        batch = default.get(BATCH_SIZE)
+        return cls(
+            batch=top(None if batch is None else float(batch), BATCH_SIZE),
+            limit_w=top(device.power_limit_w, POWER_LIMIT),
+            sm_clock_hz=top(device.sm_clock_hz, SM_CLOCK),
+            memory_clock_hz=top(device.memory_clock_hz, MEMORY_CLOCK),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where settings lie: batch and clocks relative to a `Scale`, the limit in watts; shape (n,).
+
+    A knob that is not there is at 1 (the limit at the board's largest, infinite where that is
+    not known either); `largest_w` is that largest limit, of shape (n,) too.
+    """
+
+    batch: Floats
+    limit_w: Floats
+    sm_clock: Floats
+    memory_clock: Floats
+    largest_w: Floats
+
+    def __len__(self) -> int:
+        return self.batch.shape[-1]
+
+    def coordinates(self) -> Floats:
+        """Return logarithms of the four knobs relative to the scale, shape (..., n, 4)."""
+        known = np.isfinite(self.largest_w)
+        ratio = np.where(known, self.limit_w, 1.0) / np.where(known, self.largest_w, 1.0)
+        return np.log(np.stack([self.batch, ratio, self.sm_clock, self.memory_clock], axis=-1))
+
+
+def places(columns: Mapping[str, NDArray[Any]], scale: Scale, count: int) -> Places:
+    """Return the places of `count` settings given as one array of shape (count,) a knob.
+
+    Raises `InvalidValueError` where a value is not a positive number.
+    """
+
+    def column(name: str, reference: float) -> Floats:
+        values = columns.get(name)
+        if values is None or math.isnan(reference):
+            return np.ones(count)
+        numbers = np.asarray(values, dtype=np.float64)
+        if not (numbers > 0).all():
+            raise InvalidValueError(
+                f"{name} has a value that is not positive", cure="use positive limits and clocks"
+            )
+        return np.asarray(numbers / reference)
+
+    largest = math.inf if math.isnan(scale.limit_w) else scale.limit_w
+    limit = np.full(count, largest)
+    if POWER_LIMIT in columns:
+        limit = np.asarray(columns[POWER_LIMIT], dtype=np.float64)
+    return Places(
+        batch=column(BATCH_SIZE, scale.batch),
+        limit_w=limit,
+        sm_clock=column(SM_CLOCK, scale.sm_clock_hz),
+        memory_clock=column(MEMORY_CLOCK, scale.memory_clock_hz),
+        largest_w=np.full(count, largest),
+    )
+
+
+def anchor_settings(space: Space) -> tuple[Setting, ...]:
+    """Return the settings worth measuring first, in order, without repetition.
+
+    The default; 0.6 of the largest limit; the smallest batch; a quarter of the default batch;
+    each the nearest that the space has. One clock is left to the default alone: physics tells the
+    rest of it (`docs/prediction.md`).
+    """
+    default = space.default
+    wanted: list[dict[str, float]] = [{}]
+    if POWER_LIMIT in space.names:
+        wanted.append({POWER_LIMIT: 0.6 * float(space.knob(POWER_LIMIT).values[-1])})
+    if BATCH_SIZE in space.names:
+        batch = space.knob(BATCH_SIZE)
+        wanted.append({BATCH_SIZE: float(batch.values[0])})
+        wanted.append({BATCH_SIZE: float(default[BATCH_SIZE]) / 4.0})
+    found: dict[Setting, None] = {}
+    for one in wanted:
+        found[_nearest(space, default, one)] = None
+    return tuple(found)
+
+
+def _nearest(space: Space, default: Setting, turned: Mapping[str, float]) -> Setting:
+    here = default
+    for name, value in turned.items():
+        line = space.line(here, name)
+        here = min(line, key=lambda one: abs(one.number(name) - value), default=here)
+    return here
+
+
+def signature(device: DeviceFigures, workload: Workload | None) -> Floats:
+    """Return what is known without any measurement, NaN where it is not; shape (4,).
+
+    The logarithms of the operations per byte of memory traffic, of the board's balance (operations
+    per byte), of the operations per parameter, and of the part of a step's bytes that does not
+    grow with the batch.
+    """
+    intensity = ratio = fixed = math.nan
+    if workload is not None:
+        intensity = _log_ratio(workload.operations, workload.memory_traffic_bytes)
+        ratio = _log_ratio(workload.operations, workload.parameters)
+        fixed = _log_ratio(workload.step_traffic_bytes or None, workload.memory_traffic_bytes)
+    balance = _log_ratio(device.operations_per_s, device.bandwidth_bytes_per_s)
+    return np.array([intensity, balance, ratio, fixed])
+
+
+SIGNATURE = ("intensity", "balance", "operations_per_parameter", "step_traffic")
+
+
+def _log_ratio(over: float | None, under: float | None) -> float:
+    return math.log(over / under) if over and under else math.nan
