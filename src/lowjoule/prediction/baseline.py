@@ -45,7 +45,9 @@ FIGURES = (
     Figure("compute", 0.8, 1.0, "logit", "compute share 0.45-0.86: dense work is mostly compute"),
     Figure("overlap", 0.5, 0.4, "log", "norm between a sum (1) and a plain roofline (infinite)"),
     Figure("power", -0.2, 0.4, "log", "demand over the largest limit: work is near but below it"),
-    Figure("static", -1.5, 0.6, "logit", "idle over largest limit: a tenth to a quarter of a board"),
+    Figure(
+        "static", -1.5, 0.6, "logit", "idle over largest limit: a tenth to a quarter of a board"
+    ),
     Figure("memory_power", -2.2, 0.7, "logit", "memory and its clock: 5-20 % of a board"),
     Figure("exponent", 1.1, 0.35, "log", "f V^2 with V about proportional to f: f^3"),
     Figure("knee", 0.6, 0.4, "logit", "voltage is flat below 55-73 % of the top clock"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from lowjoule.profile import Profile
 from lowjoule.workloads import Workload
 
 Floats = NDArray[np.float64]
+Rows = NDArray[np.intp] | NDArray[np.bool_]
 
 KNOBS = (BATCH_SIZE, POWER_LIMIT, SM_CLOCK, MEMORY_CLOCK)
 
@@ -43,11 +44,24 @@ class DeviceFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """What counters say of the default setting, each a share of the time or peak; None is "not known".
+
+    `compute` is the activity of the busiest arithmetic pipe, `memory` that of the memory's bus
+    (DCGM's pipe and DRAM activity, say).
+    """
+
+    compute: float | None = None
+    memory: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredTask:
     """A task whose settings were measured, to learn from.
 
     `profile` needs a `default`; `model` is what no split may share: the trained model (BERT on
-    two data sets is one) or, for other work, the application. `workload` gives static counts.
+    two data sets is one) or, for other work, the application. `workload` gives static counts,
+    `activity` what was counted at the default.
 
     Raises `InvalidValueError` where the profile has no default or fewer than two points.
     """
@@ -57,6 +71,7 @@ class MeasuredTask:
     device: DeviceFigures
     profile: Profile
     workload: Workload | None = None
+    activity: Activity | None = None
 
     def __post_init__(self) -> None:
         if self.profile.default is None:
@@ -119,7 +134,15 @@ class Places:
     largest_w: Floats
 
     def __len__(self) -> int:
-        return self.batch.shape[-1]
+        return int(self.batch.shape[-1])
+
+    def only(self, rows: Rows) -> Places:
+        """Return some of the places."""
+        return Places(*(getattr(self, name)[rows] for name in Places.__slots__))
+
+    def unlimited(self) -> Places:
+        """Return the same places without any limit."""
+        return replace(self, limit_w=np.full_like(self.limit_w, np.inf))
 
     def coordinates(self) -> Floats:
         """Return logarithms of the four knobs relative to the scale, shape (..., n, 4)."""
@@ -161,14 +184,16 @@ def places(columns: Mapping[str, NDArray[Any]], scale: Scale, count: int) -> Pla
 def anchor_settings(space: Space) -> tuple[Setting, ...]:
     """Return the settings worth measuring first, in order, without repetition.
 
-    The default; 0.6 of the largest limit; the smallest batch; a quarter of the default batch;
-    each the nearest that the space has. One clock is left to the default alone: physics tells the
-    rest of it (`docs/prediction.md`).
+    The default; 0.6 of the largest limit; the lowest memory clock; the smallest batch; a quarter
+    of the default batch; each the nearest that the space has. The core clock is left to physics
+    (`docs/prediction.md` has the figures with one more anchor).
     """
     default = space.default
     wanted: list[dict[str, float]] = [{}]
     if POWER_LIMIT in space.names:
         wanted.append({POWER_LIMIT: 0.6 * float(space.knob(POWER_LIMIT).values[-1])})
+    if MEMORY_CLOCK in space.names:
+        wanted.append({MEMORY_CLOCK: float(space.knob(MEMORY_CLOCK).values[0])})
     if BATCH_SIZE in space.names:
         batch = space.knob(BATCH_SIZE)
         wanted.append({BATCH_SIZE: float(batch.values[0])})
@@ -187,12 +212,21 @@ def _nearest(space: Space, default: Setting, turned: Mapping[str, float]) -> Set
     return here
 
 
-def signature(device: DeviceFigures, workload: Workload | None) -> Floats:
-    """Return what is known without any measurement, NaN where it is not; shape (4,).
+STATIC = (
+    *("intensity", "balance", "operations_per_parameter", "step_traffic"),
+    *("compute_activity", "memory_activity"),
+)
+_LEAST_ACTIVITY = 0.01  # what counters tell apart from nothing
 
-    The logarithms of the operations per byte of memory traffic, of the board's balance (operations
-    per byte), of the operations per parameter, and of the part of a step's bytes that does not
-    grow with the batch.
+
+def static_signature(
+    device: DeviceFigures, workload: Workload | None, activity: Activity | None
+) -> Floats:
+    """Return what is known beside times and powers, as logarithms in the order of `STATIC`.
+
+    Operations per byte of memory traffic, the board's balance (operations per byte), operations
+    per parameter, the part of a step's bytes that does not grow with the batch, and the counted
+    activities; NaN where not known.
     """
     intensity = ratio = fixed = math.nan
     if workload is not None:
@@ -200,10 +234,43 @@ def signature(device: DeviceFigures, workload: Workload | None) -> Floats:
         ratio = _log_ratio(workload.operations, workload.parameters)
         fixed = _log_ratio(workload.step_traffic_bytes or None, workload.memory_traffic_bytes)
     balance = _log_ratio(device.operations_per_s, device.bandwidth_bytes_per_s)
-    return np.array([intensity, balance, ratio, fixed])
+    counted = (None, None) if activity is None else (activity.compute, activity.memory)
+    shares = [math.nan if c is None else math.log(max(c, _LEAST_ACTIVITY)) for c in counted]
+    return np.array([intensity, balance, ratio, fixed, *shares])
 
 
-SIGNATURE = ("intensity", "balance", "operations_per_parameter", "step_traffic")
+ANCHORED = (
+    "level",
+    *(
+        f"{figure}_{role}"
+        for figure in ("time", "power")
+        for role in ("batch", "half_way", *KNOBS[1:])
+    ),
+)
+
+
+def anchored_signature(coordinates: Floats, logs: Floats, level: float) -> Floats:
+    """Return what anchors say of a task, in the order of `ANCHORED`; NaN where they do not.
+
+    `coordinates` (n, 4) are the anchors' (`Places.coordinates`), `logs` (n, 2) their logarithms of
+    time and power, `level` that of the default's power over the largest limit. For each knob
+    stands the elasticity of both between the anchor farthest along it and the one nearest to the
+    default; for the batch size that of an anchor half-way too.
+    """
+    home = int(np.argmin(np.sum(coordinates**2, axis=1)))
+    away = coordinates - coordinates[home]
+    slopes = np.full((2, len(KNOBS) + 1), math.nan)
+    for knob in range(len(KNOBS)):
+        others = np.delete(np.abs(away), knob, axis=1).max(axis=1)
+        rows = np.flatnonzero((np.abs(away[:, knob]) > 1e-6) & (others < 1e-6))
+        if not len(rows):
+            continue
+        rows = rows[np.argsort(-np.abs(away[rows, knob]), kind="stable")]
+        place = knob + 1 if knob else 0
+        slopes[:, place] = (logs[rows[0]] - logs[home]) / away[rows[0], knob]
+        if knob == 0 and len(rows) > 1:
+            slopes[:, 1] = (logs[rows[1]] - logs[home]) / away[rows[1], knob]
+    return np.concatenate([[level], slopes.ravel()])
 
 
 def _log_ratio(over: float | None, under: float | None) -> float:

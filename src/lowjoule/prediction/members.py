@@ -1,0 +1,226 @@
+"""The members of the prediction: baseline, Gaussian process, neighbours, boosted trees.
+
+Each adds to the baseline what it thinks remains, in logarithms; the prediction is the mean of
+the members that `Recipe` names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lowjoule.prediction import gaussian
+from lowjoule.prediction.boosted import Growth, Trees
+from lowjoule.prediction.features import ANCHORED, KNOBS, STATIC, Places
+from lowjoule.prediction.gaussian import Basis, Mixed
+from lowjoule.prediction.intervals import Hull
+from lowjoule.prediction.learning import Joint, slopes
+from lowjoule.prediction.neighbours import Neighbours
+from lowjoule.prediction.tasks import Anchored, Known
+
+Floats = NDArray[np.float64]
+
+MEMBERS = ("physics", "gaussian", "neighbours", "boosted")
+FEATURES = (
+    *KNOBS,
+    *("base_time", "base_power", "headroom"),
+    *("neighbours_time", "neighbours_power"),
+    *ANCHORED,
+    *STATIC,
+)
+_MOST_WIDENING = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """How a prediction is made: by default the mean of physics, Gaussian process and trees.
+
+    `baseline` off lets the members start from the default's own figures instead of physics, and
+    `neighbour_feature` puts the neighbour estimate in front of the trees; both are for ablations.
+    """
+
+    members: tuple[str, ...] = ("physics", "gaussian", "boosted")
+    baseline: bool = True
+    neighbour_feature: bool = True
+    growth: Growth = field(default_factory=Growth)
+    level: float = 0.9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Example:
+    """A task to learn from: what its anchors say without its own model, and what they miss.
+
+    `residuals` (n, 2) are of all rows' log time and power over the baseline.
+    """
+
+    known: Known
+    said: Anchored
+    residuals: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """Everything learned from some tasks; `mixed` and `trees` hold time and power."""
+
+    joint: Joint
+    basis: Basis
+    mixed: tuple[Mixed, Mixed]
+    neighbours: tuple[Neighbours, Neighbours]
+    trees: tuple[Trees, ...]
+    hull: Hull
+    farthest: float
+
+
+def assemble(
+    examples: Sequence[Example], joint: Joint, recipe: Recipe, warm: State | None = None
+) -> State:
+    """Return what `examples` teach. `warm`, learned from more tasks, saves most of the time."""
+    coordinates = [one.known.rows.coordinates for one in examples]
+    basis = Basis.of(np.concatenate(coordinates)) if warm is None else warm.basis
+    rows = [basis.rows(one) for one in coordinates]
+    mixed = tuple(
+        gaussian.learn(
+            [(phi, one.residuals[:, f]) for phi, one in zip(rows, examples, strict=True)],
+            start=None if warm is None else warm.mixed[f],
+        )
+        for f in range(2)
+    )
+    signatures = np.stack([one.said.signature for one in examples])
+    models = [one.known.model for one in examples]
+    near = tuple(Neighbours(signatures, mixed[f].tasks, models) for f in range(2))
+    apart = [near[0].estimate(one.said.signature, without=one.known.model) for one in examples]
+    finite = [far for _, far in apart if np.isfinite(far)]
+    known = np.concatenate(coordinates)
+    state = State(
+        joint=joint,
+        basis=basis,
+        mixed=(mixed[0], mixed[1]),
+        neighbours=(near[0], near[1]),
+        trees=(),
+        hull=Hull(KNOBS, known.min(axis=0), known.max(axis=0)),
+        farthest=max(finite, default=np.inf),
+    )
+    if "boosted" not in recipe.members:
+        return state
+    return _grown(state, examples, rows, recipe)
+
+
+def _grown(state: State, examples: Sequence[Example], rows: list[Floats], recipe: Recipe) -> State:
+    tables, targets, weights = [], [], []
+    for phi, one in zip(rows, examples, strict=True):
+        near = _near(state, one.said, phi, without=one.known.model)
+        unseen = one.known.unseen
+        table = features(one.said, one.known.rows.at, near if recipe.neighbour_feature else None)
+        tables.append(table[unseen])
+        targets.append(one.residuals[unseen])
+        # a task counts as one, however many settings of it were measured
+        weights.append(np.full(len(unseen), 1.0 / len(unseen)))
+    table, target = np.concatenate(tables), np.concatenate(targets)
+    weight = np.concatenate(weights)
+    weight *= len(weight) / weight.sum()
+    trees = tuple(
+        Trees.grow(table, target[:, f], weight, recipe.growth, _constraints(f, recipe))
+        for f in range(2)
+    )
+    return State(
+        state.joint, state.basis, state.mixed, state.neighbours, trees, state.hull, state.farthest
+    )
+
+
+def _constraints(figure: int, recipe: Recipe) -> tuple[int, ...] | None:
+    """Return the monotone constraints of trees that stand on no baseline."""
+    if recipe.baseline:
+        return None
+    sign = -1 if figure == 0 else 1
+    turned = {*KNOBS[1:], "headroom"}
+    return tuple(sign if name in turned else 0 for name in FEATURES)
+
+
+def _near(state: State, said: Anchored, phi: Floats, *, without: str = "") -> Floats:
+    found = [phi @ one.estimate(said.signature, without=without)[0] for one in state.neighbours]
+    return np.stack(found, axis=1)
+
+
+def features(said: Anchored, at: Places, near: Floats | None) -> Floats:
+    """Return the trees' features (n, len(FEATURES)) at `at`, NaN where not known."""
+    count = len(at)
+    known = np.where(said.anchors.known, 1.0, np.nan)
+    base = said.base(at)
+    parts = [
+        at.coordinates() * known,
+        base - said.home,
+        said.headroom(at)[:, None],
+        np.full((count, 2), np.nan) if near is None else near,
+        np.tile(said.signature, (count, 1)),
+    ]
+    return np.concatenate(parts, axis=1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """Logarithms of time and power by member, shape (n, 2) each, and the scale of their error.
+
+    `outside` (n,) is how far each setting lies outside what was learned from, in ranges.
+    """
+
+    members: dict[str, Floats]
+    scale: Floats
+    outside: Floats
+
+    def mean(self, recipe: Recipe) -> Floats:
+        """Return the mean of the members that there are of those `recipe` names."""
+        chosen = [self.members[name] for name in recipe.members if name in self.members]
+        return np.asarray(np.mean(chosen, axis=0))
+
+
+def answer(state: State, said: Anchored, at: Places, recipe: Recipe) -> Answer:
+    """Return every member's prediction at `at`."""
+    coordinates = at.coordinates()
+    phi = state.basis.rows(coordinates)
+    base = said.base(at)
+    anchors = state.basis.rows(said.anchors.coordinates)
+    left = said.anchors.logs - said.base(said.anchors.at)
+    own = [m.given(anchors, left[:, f]) for f, m in enumerate(state.mixed)]
+    spread = _baseline_spread(state, said, at)
+    process, scale = [], []
+    for f, weights in enumerate(own):
+        mean, variance = gaussian.moments(weights, phi, extra=spread[f])
+        process.append(mean)
+        scale.append(np.sqrt(variance + state.mixed[f].noise_var))
+    near = _near(state, said, phi)
+    members = {
+        "physics": base,
+        "gaussian": base + np.stack(process, axis=1),
+        "neighbours": base + near,
+    }
+    if state.trees:
+        table = features(said, at, near if recipe.neighbour_feature else None)
+        members["boosted"] = base + np.stack([one(table) for one in state.trees], axis=1)
+    away = state.hull.outside(coordinates)
+    novelty = state.neighbours[0].estimate(said.signature)[1] / state.farthest - 1.0
+    if np.isfinite(novelty):
+        away = away + max(novelty, 0.0)
+    widening = np.minimum(1.0 + away, _MOST_WIDENING)
+    return Answer(members, np.stack(scale, axis=1) * widening[:, None], away)
+
+
+def _baseline_spread(state: State, said: Anchored, at: Places) -> list[Floats]:
+    """Return how unsure the baseline's figures leave log time and power, as covariances (m, m).
+
+    They are of weights of the basis, found at its knots, so that many settings cost no more.
+    """
+    if not said.baseline:
+        return [np.zeros((len(state.basis.knots),) * 2)] * 2
+    turned = np.exp(state.basis.knots)
+    largest = np.full(len(turned), at.largest_w[0])
+    here = Places(turned[:, 0], largest * turned[:, 1], turned[:, 2], turned[:, 3], largest)
+    slope = slopes(said.figures, here)
+    inverse = np.linalg.inv(state.basis.rows(state.basis.knots))
+    found = []
+    for f in range(2):
+        covariance = slope[:, f] @ said.covariance @ slope[:, f].T
+        found.append(inverse @ covariance @ inverse.T)
+    return found

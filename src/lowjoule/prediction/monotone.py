@@ -1,0 +1,46 @@
+"""Predictions made monotone where physics is.
+
+Time does not grow when a limit or clock is raised, and power does not fall.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lowjoule.knobs import MEMORY_CLOCK, POWER_LIMIT, SM_CLOCK
+
+Floats = NDArray[np.float64]
+
+_LARGEST_GRID = 4_000_000
+
+
+def monotone(columns: Mapping[str, NDArray[Any]], time: Floats, power: Floats) -> bool:
+    """Change logarithms of `time` and `power`, shape (n,), in place so that they are monotone.
+
+    Along each limit and clock the result is the mean of the two nearest monotone sequences from
+    either end (running extremes). Returns False, and changes nothing, where the values of
+    `columns` (n,) span a grid too large to lay out.
+    """
+    names = [name for name in (POWER_LIMIT, SM_CLOCK, MEMORY_CLOCK) if name in columns]
+    if not names or not len(time):
+        return True
+    places = {name: np.unique(column, return_inverse=True) for name, column in columns.items()}
+    shape = tuple(len(values) for values, _ in places.values())
+    if math.prod(shape) > _LARGEST_GRID:
+        return False
+    index = tuple(inverse.reshape(-1) for _, inverse in places.values())
+    for figures, sign in ((time, -1.0), (power, 1.0)):
+        grid = np.full(shape, np.nan)
+        grid[index] = sign * figures
+        for name in names:
+            axis = list(columns).index(name)
+            up = np.fmax.accumulate(grid, axis=axis)
+            down = np.flip(np.fmin.accumulate(np.flip(grid, axis=axis), axis=axis), axis=axis)
+            grid = np.where(np.isnan(grid), grid, (up + down) / 2.0)
+        figures[:] = sign * grid[index]
+    return True
