@@ -28,9 +28,10 @@ FEATURES = (
     *KNOBS,
     *("base_time", "base_power", "headroom"),
     *("neighbours_time", "neighbours_power"),
-    *ANCHORED,
+    ANCHORED[0],
     *STATIC,
 )
+_SEEN = [0, *range(len(ANCHORED), len(ANCHORED) + len(STATIC))]  # of a signature, by the trees
 _MOST_WIDENING = 10.0
 
 
@@ -145,7 +146,11 @@ def _near(state: State, said: Anchored, phi: Floats, *, without: str = "") -> Fl
 
 
 def features(said: Anchored, at: Places, near: Floats | None) -> Floats:
-    """Return the trees' features (n, len(FEATURES)) at `at`, NaN where not known."""
+    """Return the trees' features (n, len(FEATURES)) at `at`, NaN where not known.
+
+    The anchors' elasticities are left to physics and the neighbours: some tens of tasks are too
+    few for trees not to know each of them again by those.
+    """
     count = len(at)
     known = np.where(said.anchors.known, 1.0, np.nan)
     base = said.base(at)
@@ -154,7 +159,7 @@ def features(said: Anchored, at: Places, near: Floats | None) -> Floats:
         base - said.home,
         said.headroom(at)[:, None],
         np.full((count, 2), np.nan) if near is None else near,
-        np.tile(said.signature, (count, 1)),
+        np.tile(said.signature[_SEEN], (count, 1)),
     ]
     return np.concatenate(parts, axis=1)
 

@@ -19,7 +19,7 @@ from lowjoule.prediction.features import (
     places,
     static_signature,
 )
-from lowjoule.prediction.intervals import Calibration
+from lowjoule.prediction.intervals import FIGURES, Calibration
 from lowjoule.prediction.members import Answer, Recipe, State, answer
 from lowjoule.prediction.monotone import monotone
 from lowjoule.prediction.tasks import Observed, anchor, known_knobs, scale_of
@@ -38,7 +38,8 @@ class Prediction:
     `profile` holds time and energy; a setting that is an anchor keeps what was measured, and its
     source says so. Each interval is a pair of arrays (n,), low and high, that a setting of a
     new model should lie in with the share `level`, and no more often than `most` promises (`groups`
-    models are behind it). `outside` marks settings beyond what was learned from, whose intervals
+    models are behind it). `members` are the parts that the prediction is the mean of, and those that
+    it leaves out: logarithms of time and power, shape (n, 2). `outside` marks settings beyond what was learned from, whose intervals
     are widened. `notes` say what limits the prediction.
     """
 
@@ -46,11 +47,17 @@ class Prediction:
     time_interval_s: tuple[Floats, Floats]
     power_interval_w: tuple[Floats, Floats]
     energy_interval_j: tuple[Floats, Floats]
+    members: Mapping[str, Floats]
     outside: NDArray[np.bool_]
     level: float
     groups: int
     most: float
     notes: tuple[str, ...] = ()
+
+    def interval(self, figure: str) -> tuple[Floats, Floats]:
+        """Return the interval of "time", "power" or "energy"."""
+        ends = (self.time_interval_s, self.power_interval_w, self.energy_interval_j)
+        return ends[FIGURES.index(figure)]
 
     @property
     def power_w(self) -> Floats:
@@ -177,6 +184,7 @@ class Predictor:
             time_interval_s=ends["time"],
             power_interval_w=ends["power"],
             energy_interval_j=ends["energy"],
+            members=found.members,
             outside=found.outside > 1e-6,
             level=self.calibration.level,
             groups=self.calibration.groups,
