@@ -9,10 +9,9 @@ from pathlib import Path
 from lowjoule.devices.replay import ReplayDevice, read_table
 from lowjoule.prediction.features import Activity, DeviceFigures, MeasuredTask
 
-# The boards' largest limits, where the table does not vary the limit: data sheets (A100 SXM4 of
-# the TTU set at 500 W by its authors, the stage profiles' boards 400 W and 300 W, Titan X 250 W).
-A100_SPEC = DeviceFigures(model="A100 SXM 500 W", power_limit_w=500.0)
-A100 = DeviceFigures(model="A100 SXM", power_limit_w=400.0)
+# The boards' largest limits, where the table does not vary the limit, by data sheet: A40 300 W,
+# Titan X 250 W, A100 SXM in the 500 W version (what the TTU set states; the stages draw 475 W).
+A100 = DeviceFigures(model="A100 SXM", power_limit_w=500.0)
 A40 = DeviceFigures(model="A40", power_limit_w=300.0)
 TITAN = DeviceFigures(model="GTX Titan X", power_limit_w=250.0)
 ZEUS = {name: DeviceFigures(model=name.upper()) for name in ("v100", "p100")} | {"a40": A40}
@@ -37,7 +36,7 @@ def spec(root: Path) -> list[MeasuredTask]:
     found = []
     for name in ("SPEC_A100__GA100-dvfs-accel", *_DENSE):
         path = root / "ttu_dvfs" / f"{name}-dcgm.csv"
-        found += _tasks(path, "a100", A100_SPEC, lambda name: name, _activities(path))
+        found += _tasks(path, "a100", A100, lambda name: name, _activities(path))
     return found
 
 
@@ -53,7 +52,11 @@ def _activities(path: Path) -> dict[str, Activity]:
             clock = float(row["sm_app_clock"])
             if clock > best.get(row["application"], (0.0, None))[0]:
                 pipes = [float(row[name]) for name in _PIPES if row.get(name)]
-                activity = Activity(compute=max(pipes), memory=float(row["dram_active"]))
+                activity = Activity(
+                    compute=max(pipes),
+                    memory=float(row["dram_active"]),
+                    busy=float(row["sm_active"]),
+                )
                 best[row["application"]] = (clock, activity)
     return {name: activity for name, (_, activity) in best.items()}
 

@@ -45,9 +45,7 @@ FIGURES = (
     Figure("compute", 0.8, 1.0, "logit", "compute share 0.45-0.86: dense work is mostly compute"),
     Figure("overlap", 0.5, 0.4, "log", "norm between a sum (1) and a plain roofline (infinite)"),
     Figure("power", -0.2, 0.4, "log", "demand over the largest limit: work is near but below it"),
-    Figure(
-        "static", -1.5, 0.6, "logit", "idle over largest limit: a tenth to a quarter of a board"
-    ),
+    Figure("static", -1.9, 0.4, "log", "over the largest limit: idle boards draw 10-22 % of it"),
     Figure("memory_power", -2.2, 0.7, "logit", "memory and its clock: 5-20 % of a board"),
     Figure("exponent", 1.1, 0.35, "log", "f V^2 with V about proportional to f: f^3"),
     Figure("knee", 0.6, 0.4, "logit", "voltage is flat below 55-73 % of the top clock"),
@@ -84,11 +82,11 @@ def logs(figures: Floats, at: Places) -> Floats:
     grown = at.batch ** f["rise"]
     busy = grown / (grown + fixed) * (1.0 + half)
     fill = busy ** np.exp(f["busy"]) * at.batch ** f["fill"]
-    static = _share(f["static"])
+    level = np.exp(f["power"])
+    static = _least(np.exp(f["static"] - f["power"]))
     memory = _share(f["memory_power"]) * (1.0 - static)
     dynamic = 1.0 - static - memory
     exponent, knee = np.exp(f["exponent"]), _share(f["knee"])
-    level = np.exp(f["power"])
     floor = static + memory * fill * at.memory_clock
     wanted = dynamic * fill * _switching(at.sm_clock, exponent, knee)
     demand = level * (floor + wanted)
@@ -103,6 +101,11 @@ def logs(figures: Floats, at: Places) -> Floats:
     roofline = _roofline(f["compute"], f["overlap"], clock, at.memory_clock)
     time = f["time"] + np.log((grown * roofline + fixed) / (1.0 + half))
     return np.stack(np.broadcast_arrays(time, np.log(power)), axis=-1)
+
+
+def _least(share: Floats) -> Floats:
+    """Return a share that does not reach one: a smooth minimum with 1, by the fourth norm."""
+    return np.asarray(0.98 * share / (1.0 + share**4) ** 0.25)
 
 
 def _switching(clock: Floats, exponent: Floats, knee: Floats) -> Floats:

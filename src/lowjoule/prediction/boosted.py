@@ -19,8 +19,8 @@ from lowjoule.errors import InvalidValueError, MissingExtraError
 Floats = NDArray[np.float64]
 
 GAIN = (
-    "without XGBoost the prediction is physics and the Gaussian process alone; "
-    "pip install 'lowjoule[predict]' adds boosted trees"
+    "XGBoost is not installed: physics and the Gaussian process stand alone; "
+    "pip install 'lowjoule[predict]' adds boosted trees where those are clearly better"
 )
 
 

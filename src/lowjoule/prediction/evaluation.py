@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lowjoule.errors import InvalidValueError
-from lowjoule.prediction.features import MeasuredTask, anchor_settings
+from lowjoule.prediction.features import MeasuredTask
 from lowjoule.prediction.intervals import FIGURES
 from lowjoule.prediction.members import Recipe
 from lowjoule.prediction.predictor import Predictor
-from lowjoule.prediction.tasks import space_of
+from lowjoule.prediction.tasks import prepare, space_of
 from lowjoule.profile import Profile
 
 Floats = NDArray[np.float64]
@@ -72,60 +71,37 @@ def by_both(tasks: Sequence[MeasuredTask]) -> list[Split]:
     return found
 
 
-def score(
-    splits: Iterable[Split], recipe: Recipe | None = None, *, extra_anchors: int = 0
-) -> list[Scored]:
-    """Return every tried task's score under predictors fitted to the known ones.
-
-    `extra_anchors` are measured beside those of `anchor_settings`, spread along the first knob.
-    """
+def score(splits: Iterable[Split], recipe: Recipe | None = None) -> list[Scored]:
+    """Return every tried task's score under predictors fitted to the known ones."""
     found = []
     for split in splits:
         predictor = Predictor.fit(split.known, recipe)
-        found += [_score(predictor, task, extra_anchors) for task in split.tried]
+        found += [_score(predictor, task) for task in split.tried]
     return found
 
 
-def anchors_of(task: MeasuredTask, extra: int = 0) -> NDArray[np.intp]:
-    """Return the rows of `task` that are its anchors, `extra` more along its first knob.
-
-    Raises `InvalidValueError` where the task has no other rows.
-    """
+def _score(predictor: Predictor, task: MeasuredTask) -> Scored:
     profile = task.profile
-    space = space_of(profile)
-    settings = list(anchor_settings(space))
-    line = space.line(space.default, space.names[0])
-    for place in range(extra):
-        settings.append(line[len(line) * (place + 1) // (extra + 2)])
-    row_of = {profile.setting(row): row for row in range(len(profile))}
-    rows = np.array(list(dict.fromkeys(row_of[one] for one in settings)), dtype=np.intp)
-    if len(rows) == len(profile):
-        raise InvalidValueError(
-            f"all settings of {task.name} are anchors", cure="score tasks with more settings"
-        )
-    return rows
-
-
-def _score(predictor: Predictor, task: MeasuredTask, extra: int) -> Scored:
-    profile = task.profile
-    rows = anchors_of(task, extra)
-    anchors: Profile = profile.take(rows)
+    known = prepare(task, predictor.recipe.clock_anchors)
     found = predictor.predict(
-        space_of(profile), anchors, task.device, task.workload, activity=task.activity
+        space_of(profile),
+        profile.take(known.anchors),
+        task.device,
+        task.workload,
+        activity=task.activity,
+        all_members=True,
     )
-    order = _order(found.profile, profile)
-    unseen = np.setdiff1d(np.arange(len(profile)), rows)
-    order = order[unseen]
-    time_s, energy_j = profile.time_s[unseen], profile.energy_j[unseen]
-    truth = np.stack([np.log(time_s), np.log(energy_j / time_s)], axis=1)
+    unseen = known.unseen
+    order = _order(found.profile, profile)[unseen]
+    truth = known.rows.logs[unseen]
     told = {name: one[order] for name, one in found.members.items()}
     told["prediction"] = np.log(
         np.stack([found.profile.time_s[order], found.power_w[order]], axis=1)
     )
     errors = {name: np.expm1((one - truth) * np.array([-1.0, 1.0])) for name, one in told.items()}
     inside, width = [], []
-    values = (time_s, energy_j / time_s, energy_j)
-    for figure, value in zip(FIGURES, values, strict=True):
+    values = np.exp(np.column_stack([truth, truth.sum(axis=1)]))
+    for figure, value in zip(FIGURES, values.T, strict=True):
         low, high = found.interval(figure)
         inside.append((low[order] <= value) & (value <= high[order]))
         width.append(np.log(high[order] / low[order]) / 2.0)

@@ -45,14 +45,15 @@ class DeviceFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """What counters say of the default setting, each a share of the time or peak; None is "not known".
+    """What counters say of the default setting, shares of time or peak; None is "not known".
 
     `compute` is the activity of the busiest arithmetic pipe, `memory` that of the memory's bus
-    (DCGM's pipe and DRAM activity, say).
+    (DCGM's pipe and DRAM activity, say), `busy` the share of time in which cores have work.
     """
 
     compute: float | None = None
     memory: float | None = None
+    busy: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,17 +182,22 @@ def places(columns: Mapping[str, NDArray[Any]], scale: Scale, count: int) -> Pla
     )
 
 
-def anchor_settings(space: Space) -> tuple[Setting, ...]:
+def anchor_settings(space: Space, clock_anchors: int = 1) -> tuple[Setting, ...]:
     """Return the settings worth measuring first, in order, without repetition.
 
     The default; 0.6 of the largest limit; the lowest memory clock; the smallest batch; a quarter
-    of the default batch; each the nearest that the space has. The core clock is left to physics
-    (`docs/prediction.md` has the figures with one more anchor).
+    of the default batch; each the nearest that the space has. Where there is no limit to turn,
+    `clock_anchors` core clocks too, evenly spread below the top one (one is in the middle).
     """
     default = space.default
     wanted: list[dict[str, float]] = [{}]
     if POWER_LIMIT in space.names:
         wanted.append({POWER_LIMIT: 0.6 * float(space.knob(POWER_LIMIT).values[-1])})
+    elif SM_CLOCK in space.names:
+        clocks = space.knob(SM_CLOCK).values
+        low, high = float(clocks[0]), float(clocks[-1])
+        shares = [place / (clock_anchors + 1) for place in range(clock_anchors, 0, -1)]
+        wanted += [{SM_CLOCK: low + (high - low) * share} for share in shares]
     if MEMORY_CLOCK in space.names:
         wanted.append({MEMORY_CLOCK: float(space.knob(MEMORY_CLOCK).values[0])})
     if BATCH_SIZE in space.names:
@@ -214,19 +220,19 @@ def _nearest(space: Space, default: Setting, turned: Mapping[str, float]) -> Set
 
 STATIC = (
     *("intensity", "balance", "operations_per_parameter", "step_traffic"),
-    *("compute_activity", "memory_activity"),
+    *("compute_activity", "memory_activity", "busy"),
 )
-_LEAST_ACTIVITY = 0.01  # what counters tell apart from nothing
 
 
 def static_signature(
     device: DeviceFigures, workload: Workload | None, activity: Activity | None
 ) -> Floats:
-    """Return what is known beside times and powers, as logarithms in the order of `STATIC`.
+    """Return what is known beside times and powers, in the order of `STATIC`.
 
-    Operations per byte of memory traffic, the board's balance (operations per byte), operations
-    per parameter, the part of a step's bytes that does not grow with the batch, and the counted
-    activities; NaN where not known.
+    Logarithms of operations per byte of memory traffic, the board's balance (operations per
+    byte), operations per parameter and the part of a step's bytes that does not grow with the
+    batch, and the counted activities as they are (mean power is linear in them); NaN where not
+    known.
     """
     intensity = ratio = fixed = math.nan
     if workload is not None:
@@ -234,8 +240,9 @@ def static_signature(
         ratio = _log_ratio(workload.operations, workload.parameters)
         fixed = _log_ratio(workload.step_traffic_bytes or None, workload.memory_traffic_bytes)
     balance = _log_ratio(device.operations_per_s, device.bandwidth_bytes_per_s)
-    counted = (None, None) if activity is None else (activity.compute, activity.memory)
-    shares = [math.nan if c is None else math.log(max(c, _LEAST_ACTIVITY)) for c in counted]
+    told = activity or Activity()
+    counted = (told.compute, told.memory, told.busy)
+    shares = [math.nan if c is None else c for c in counted]
     return np.array([intensity, balance, ratio, fixed, *shares])
 
 

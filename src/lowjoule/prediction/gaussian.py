@@ -89,8 +89,9 @@ class Weights:
 class Mixed:
     """The learned process of one figure: what tasks share, how they differ, and the noise.
 
-    `shared_var` is that of a shared weight before any task, `own_var` is the variance of a task's weights about the shared ones, `noise_var` that of a
-    row; `tasks` holds every task's weights, shape (tasks, m).
+    `shared_var` is the variance of a shared weight before any task, `own_var` that of a task's
+    weights about the shared ones, `noise_var` that of a row; `tasks` (tasks, m) holds every
+    task's weights.
     """
 
     shared: Weights
@@ -150,7 +151,7 @@ class _Moments:
     def expect(
         self, shared_var: float, own_var: float, noise_var: float
     ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        """Return mean and covariance of the shared weights; the own ones' mean, covariance, pull."""
+        """Return mean and covariance of the shared weights, then of the own; their coupling."""
         eye = np.eye(self.grams.shape[1])
         own = np.linalg.inv(self.grams / noise_var + eye / own_var)
         # the own weights integrated out leave a normal equation for the shared ones

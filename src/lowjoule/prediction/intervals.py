@@ -52,7 +52,7 @@ class Calibration:
 
 
 def calibrate(
-    scores: dict[str, Floats], models: list[str], tasks: Floats, level: float
+    scores: dict[str, Floats], models: list[str], tasks: NDArray[np.intp], level: float
 ) -> Calibration:
     """Return the calibration of errors over their scale.
 

@@ -7,7 +7,7 @@ the members that `Recipe` names.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from lowjoule.prediction.tasks import Anchored, Known
 
 Floats = NDArray[np.float64]
 
+Pair = tuple[tuple[str, ...], tuple[str, ...]]
 MEMBERS = ("physics", "gaussian", "neighbours", "boosted")
 FEATURES = (
     *KNOBS,
@@ -35,19 +36,43 @@ _SEEN = [0, *range(len(ANCHORED), len(ANCHORED) + len(STATIC))]  # of a signatur
 _MOST_WIDENING = 10.0
 
 
+SIMPLE: Pair = (("physics", "gaussian"), ("physics", "gaussian"))
+# What may take the place of `SIMPLE`; the last two are the published combination and its trees.
+CANDIDATES = (
+    ("physics", "gaussian", "neighbours"),
+    ("physics", "gaussian", "boosted"),
+    ("physics", "gaussian", "neighbours", "boosted"),
+    ("neighbours", "boosted"),
+    ("boosted",),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How a prediction is made: by default the mean of physics, Gaussian process and trees.
+    """How a prediction is made.
 
-    `baseline` off lets the members start from the default's own figures instead of physics, and
-    `neighbour_feature` puts the neighbour estimate in front of the trees; both are for ablations.
+    `members` are those that the prediction is the mean of. None chooses them for each kind of
+    task (by its knobs) and figure: physics and the Gaussian process, unless another of
+    `CANDIDATES` is better on models not seen by more than one standard error (Breiman et al. 1984,
+    section 3.4.3). `trees` off leaves boosted trees out of the choice. `clock_anchors` is how many
+    core clocks are measured beside the default where there is no limit to turn.
+
+    For ablations, `baseline` off lets members start from the default's own figures instead of
+    physics, and `neighbour_feature` off takes the neighbour estimate from in front of the trees.
     """
 
-    members: tuple[str, ...] = ("physics", "gaussian", "boosted")
+    members: tuple[str, ...] | None = None
+    trees: bool = True
+    clock_anchors: int = 1
     baseline: bool = True
     neighbour_feature: bool = True
     growth: Growth = field(default_factory=Growth)
     level: float = 0.9
+
+    @property
+    def grows(self) -> bool:
+        """Whether trees are grown."""
+        return self.trees if self.members is None else "boosted" in self.members
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +89,12 @@ class Example:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class State:
-    """Everything learned from some tasks; `mixed` and `trees` hold time and power."""
+    """Everything learned from some tasks; `mixed` and `trees` hold time and power.
+
+    `farthest` is the largest distance between a task's signature and the nearest of another
+    model; `turned` (kinds, 4) the knobs that anchors of one task or another turned; `devices` the
+    boards that each kind of task was measured on.
+    """
 
     joint: Joint
     basis: Basis
@@ -73,6 +103,8 @@ class State:
     trees: tuple[Trees, ...]
     hull: Hull
     farthest: float
+    turned: NDArray[np.bool_]
+    devices: dict[str, tuple[str, ...]]
 
 
 def assemble(
@@ -103,10 +135,19 @@ def assemble(
         trees=(),
         hull=Hull(KNOBS, known.min(axis=0), known.max(axis=0)),
         farthest=max(finite, default=np.inf),
+        turned=np.unique([one.said.anchors.turned for one in examples], axis=0),
+        devices=_devices(examples),
     )
-    if "boosted" not in recipe.members:
+    if not recipe.grows:
         return state
     return _grown(state, examples, rows, recipe)
+
+
+def _devices(examples: Sequence[Example]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, set[str]] = {}
+    for one in examples:
+        found.setdefault(one.known.rows.kind, set()).add(one.known.device)
+    return {kind: tuple(sorted(names)) for kind, names in sorted(found.items())}
 
 
 def _grown(state: State, examples: Sequence[Example], rows: list[Floats], recipe: Recipe) -> State:
@@ -126,9 +167,7 @@ def _grown(state: State, examples: Sequence[Example], rows: list[Floats], recipe
         Trees.grow(table, target[:, f], weight, recipe.growth, _constraints(f, recipe))
         for f in range(2)
     )
-    return State(
-        state.joint, state.basis, state.mixed, state.neighbours, trees, state.hull, state.farthest
-    )
+    return replace(state, trees=trees)
 
 
 def _constraints(figure: int, recipe: Recipe) -> tuple[int, ...] | None:
@@ -175,14 +214,19 @@ class Answer:
     scale: Floats
     outside: Floats
 
-    def mean(self, recipe: Recipe) -> Floats:
-        """Return the mean of the members that there are of those `recipe` names."""
-        chosen = [self.members[name] for name in recipe.members if name in self.members]
-        return np.asarray(np.mean(chosen, axis=0))
+    def mean(self, members: Pair) -> Floats:
+        """Return the mean of the members named for time and for power."""
+        parts = [
+            np.mean([self.members[name][:, f] for name in names], axis=0)
+            for f, names in enumerate(members)
+        ]
+        return np.stack(parts, axis=1)
 
 
-def answer(state: State, said: Anchored, at: Places, recipe: Recipe) -> Answer:
-    """Return every member's prediction at `at`."""
+def answer(
+    state: State, said: Anchored, at: Places, recipe: Recipe, *, trees: bool = True
+) -> Answer:
+    """Return every member's prediction at `at`; `trees` off leaves those out, which take longest."""
     coordinates = at.coordinates()
     phi = state.basis.rows(coordinates)
     base = said.base(at)
@@ -201,7 +245,7 @@ def answer(state: State, said: Anchored, at: Places, recipe: Recipe) -> Answer:
         "gaussian": base + np.stack(process, axis=1),
         "neighbours": base + near,
     }
-    if state.trees:
+    if state.trees and trees:
         table = features(said, at, near if recipe.neighbour_feature else None)
         members["boosted"] = base + np.stack([one(table) for one in state.trees], axis=1)
     away = state.hull.outside(coordinates)

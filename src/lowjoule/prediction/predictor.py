@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowjoule.errors import InvalidValueError
-from lowjoule.knobs import Setting, Space
+from lowjoule.knobs import Space
 from lowjoule.prediction.boosted import GAIN, available
 from lowjoule.prediction.features import (
     Activity,
@@ -20,7 +20,7 @@ from lowjoule.prediction.features import (
     static_signature,
 )
 from lowjoule.prediction.intervals import FIGURES, Calibration
-from lowjoule.prediction.members import Answer, Recipe, State, answer
+from lowjoule.prediction.members import SIMPLE, Answer, Pair, Recipe, State, answer
 from lowjoule.prediction.monotone import monotone
 from lowjoule.prediction.tasks import Observed, anchor, known_knobs, scale_of
 from lowjoule.prediction.training import train
@@ -36,11 +36,11 @@ class Prediction:
     """All settings of a space as predicted, in the space's order, with intervals.
 
     `profile` holds time and energy; a setting that is an anchor keeps what was measured, and its
-    source says so. Each interval is a pair of arrays (n,), low and high, that a setting of a
-    new model should lie in with the share `level`, and no more often than `most` promises (`groups`
-    models are behind it). `members` are the parts that the prediction is the mean of, and those that
-    it leaves out: logarithms of time and power, shape (n, 2). `outside` marks settings beyond what was learned from, whose intervals
-    are widened. `notes` say what limits the prediction.
+    source says so. Each interval is a pair of arrays (n,), low and high, in which settings of a
+    new model should lie with the share `level`, and no more often than `most` promises (`groups`
+    models are behind it). `members` are what the prediction is the mean of, and what it leaves
+    out: logarithms of time (s) and power (W), shape (n, 2) each. `outside` marks settings beyond
+    what was learned from, whose intervals are wider. `notes` say what limits the prediction.
     """
 
     profile: Profile
@@ -71,8 +71,11 @@ class Predictor:
     Made by `fit` or `saving.load`; it does not change afterwards.
     """
 
-    def __init__(self, state: State, calibration: Calibration, recipe: Recipe) -> None:
+    def __init__(
+        self, state: State, chosen: dict[str, Pair], calibration: Calibration, recipe: Recipe
+    ) -> None:
         self.state = state
+        self.chosen = chosen
         self.calibration = calibration
         self.recipe = recipe
 
@@ -80,16 +83,15 @@ class Predictor:
     def fit(cls, tasks: Sequence[MeasuredTask], recipe: Recipe | None = None) -> Predictor:
         """Return the predictor that `tasks`, of at least two models, teach.
 
-        Without XGBoost the default recipe is the mean of physics and the Gaussian process, and
-        every prediction notes it; a recipe that names trees raises `MissingExtraError` then.
-        Raises `InvalidValueError` where all tasks are of one model.
+        Without XGBoost trees are left out of the choice of members, and every prediction notes it;
+        a recipe that names them raises `MissingExtraError` then. Raises `InvalidValueError` where
+        all tasks are of one model.
         """
-        if recipe is None:
-            recipe = Recipe()
-            if not available():
-                recipe = replace(recipe, members=("physics", "gaussian"))
+        recipe = recipe or Recipe()
+        if recipe.members is None and recipe.trees and not available():
+            recipe = replace(recipe, trees=False)
         trained = train(tasks, recipe)
-        return cls(trained.state, trained.calibration, recipe)
+        return cls(trained.state, trained.chosen, trained.calibration, recipe)
 
     def predict(
         self,
@@ -99,12 +101,14 @@ class Predictor:
         workload: Workload | None = None,
         *,
         activity: Activity | None = None,
+        all_members: bool = False,
     ) -> Prediction:
         """Return every setting of `space` as predicted from `anchors`, measured on `device`.
 
         `anchors` are settings of the space's knobs, best those of `features.anchor_settings`; the
         prediction is of the same work. `workload` gives static counts, `activity` what was counted
-        at the default; both may be left out. Raises `InvalidValueError` where an anchor lacks a
+        at the default; both may be left out. `all_members` asks for trees even where they are not
+        part of the prediction. Raises `InvalidValueError` where an anchor lacks a
         knob of the space or a value is impossible.
         """
         missing = [name for name in space.names if name not in anchors.settings]
@@ -119,30 +123,44 @@ class Predictor:
         static = static_signature(device, workload, activity)[None, :]
         said = anchor([observed], static, self.state.joint, baseline=self.recipe.baseline)[0]
         at = places(columns, scale, len(space))
-        found = answer(self.state, said, at, self.recipe)
-        logs = found.mean(self.recipe)
+        members, strange = self._members(observed, device)
+        trees = all_members or "boosted" in (*members[0], *members[1])
+        found = answer(self.state, said, at, self.recipe, trees=trees)
+        logs = found.mean(members)
         kept = monotone(columns, logs[:, 0], logs[:, 1])
-        notes = self._notes(found, said.anchors.coordinates, at.coordinates(), kept)
-        return self._told(logs, found, columns, anchors, space.default, notes)
+        notes = (*strange, *self._notes(observed, at.coordinates(), kept))
+        return self._told(logs, found, anchors, space, notes)
 
-    def _notes(self, found: Answer, anchors: Floats, wanted: Floats, kept: bool) -> tuple[str, ...]:
-        hull = self.state.hull
+    def _members(self, anchors: Observed, device: DeviceFigures) -> tuple[Pair, tuple[str, ...]]:
+        """Return whose mean the prediction is, and what is unlike everything learned from.
+
+        Neighbours and trees know boards and anchors like those they have seen; where either is
+        another, physics and the Gaussian process stand alone.
+        """
         notes = []
-        if "boosted" not in found.members:
+        kind = anchors.kind
+        if kind not in self.chosen:
+            notes.append(f"no task with the knobs {kind.replace('+', ', ')} was learned from")
+        elif device.model not in self.state.devices[kind]:
+            notes.append(f"no task of this kind on a {device.model} was learned from")
+        if not (self.state.turned == anchors.turned).all(axis=1).any():
+            notes.append("the anchors turn other knobs than those that were learned with")
+        if self.recipe.members is not None:
+            return (self.recipe.members, self.recipe.members), tuple(notes)
+        return SIMPLE if notes else self.chosen[kind], tuple(notes)
+
+    def _notes(self, anchors: Observed, wanted: Floats, kept: bool) -> tuple[str, ...]:
+        names = self.state.hull.names
+        notes = []
+        if not self.state.trees and not available():
             notes.append(GAIN)
-        turned = np.ptp(wanted, axis=0) > 1e-6
-        alone = [
-            name
-            for name, moves, told in zip(
-                hull.names, turned, np.ptp(anchors, axis=0) > 1e-6, strict=True
-            )
-            if moves and not told
-        ]
-        if alone:
-            notes.append(f"no anchor turns {', '.join(alone)}: its effect is an average one")
-        beyond = hull.named(wanted)
+        silent = (np.ptp(wanted, axis=0) > 1e-6) & ~anchors.turned
+        if silent.any():
+            alone = ", ".join(name for name, one in zip(names, silent, strict=True) if one)
+            notes.append(f"no anchor turns {alone}: its effect is what other tasks had")
+        beyond = self.state.hull.named(wanted)
         if beyond:
-            notes.append(f"{', '.join(beyond)} lies outside what was learned from: wider there")
+            notes.append(f"{', '.join(beyond)} goes beyond what was learned from: wider there")
         if not kept:
             notes.append("the space is too large to be made monotone along limits and clocks")
         if self.calibration.most < self.calibration.level:
@@ -155,11 +173,11 @@ class Predictor:
         self,
         logs: Floats,
         found: Answer,
-        columns: Mapping[str, NDArray[Any]],
         anchors: Profile,
-        default: Setting,
+        space: Space,
         notes: tuple[str, ...],
     ) -> Prediction:
+        columns = space.columns()
         centre = {"time": logs[:, 0], "power": logs[:, 1], "energy": logs.sum(axis=1)}
         spread = {"time": found.scale[:, 0], "power": found.scale[:, 1]}
         spread["energy"] = np.hypot(spread["time"], spread["power"])
@@ -175,7 +193,7 @@ class Predictor:
             time_s=figures["time"],
             energy_j=figures["energy"],
             settings=columns,
-            default=default,
+            default=space.default,
             source=Source.PREDICTED,
             sources=sources.astype(str),
         )

@@ -54,6 +54,16 @@ class Observed:
         figures = np.log(np.stack([profile.time_s, profile.energy_j / profile.time_s], axis=1))
         return cls(at, at.coordinates(), figures, known)
 
+    @property
+    def kind(self) -> str:
+        """The knobs that the task has, as one word."""
+        return "+".join(name for name, has in zip(KNOBS, self.known, strict=True) if has)
+
+    @property
+    def turned(self) -> NDArray[np.bool_]:
+        """Which of the four knobs have more than one value here."""
+        return np.asarray(np.ptp(self.coordinates, axis=0) > 1e-6)
+
     def only(self, rows: Rows) -> Observed:
         """Return some of the rows."""
         return Observed(self.at.only(rows), self.coordinates[rows], self.logs[rows], self.known)
@@ -65,6 +75,7 @@ class Known:
 
     name: str
     model: str
+    device: str
     rows: Observed
     anchors: NDArray[np.intp]
     static: Floats
@@ -80,17 +91,24 @@ def known_knobs(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
     return np.array([name in columns for name in KNOBS])
 
 
-def prepare(task: MeasuredTask) -> Known:
-    """Return `task` with the anchors that `anchor_settings` would have measured of it."""
+def prepare(task: MeasuredTask, clock_anchors: int = 1) -> Known:
+    """Return `task` with the anchors that `anchor_settings` would have measured of it.
+
+    Raises `InvalidValueError` where that leaves no other row.
+    """
     profile = task.profile
     default = profile.default or Setting()
     scale = Scale.of(default, profile.settings, task.device)
     rows = Observed.of(profile, scale, known_knobs(profile.settings))
     place = {profile.setting(row): row for row in range(len(profile))}
-    wanted = anchor_settings(space_of(profile))
+    wanted = anchor_settings(space_of(profile), clock_anchors)
     anchors = np.array([place[one] for one in wanted], dtype=np.intp)
+    if len(anchors) == len(profile):
+        raise InvalidValueError(
+            f"all settings of {task.name} are anchors", cure="use tasks with more settings"
+        )
     static = static_signature(task.device, task.workload, task.activity)
-    return Known(task.name, task.model, rows, anchors, static)
+    return Known(task.name, task.model, task.device.model, rows, anchors, static)
 
 
 def space_of(profile: Profile) -> Space:
