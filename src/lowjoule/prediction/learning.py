@@ -140,8 +140,12 @@ class Fitted:
         return Fitted(*(getattr(self, name)[rows] for name in Fitted.__slots__))
 
 
-def fit(rows: Batch, prior: Prior, sd: tuple[float, float] = (TIME_SD, POWER_SD)) -> Fitted:
-    """Return each task's most likely figures under `prior`; `sd` is of a row's time and power."""
+def fit(rows: Batch, prior: Prior, sd: tuple[float, float] | None = None) -> Fitted:
+    """Return each task's most likely figures under `prior`.
+
+    `sd` is the error of a row's log time and log power, `TIME_SD` and `POWER_SD` without it.
+    """
+    sd = sd or (TIME_SD, POWER_SD)
     count = len(rows.weight)
     mean = np.broadcast_to(prior.mean, (count, COUNT))
     precision = np.linalg.inv(np.broadcast_to(prior.covariance, (count, COUNT, COUNT)))

@@ -226,7 +226,7 @@ class Answer:
 def answer(
     state: State, said: Anchored, at: Places, recipe: Recipe, *, trees: bool = True
 ) -> Answer:
-    """Return every member's prediction at `at`; `trees` off leaves those out, which take longest."""
+    """Return every member's prediction at `at`; `trees` off leaves out those, the slowest."""
     coordinates = at.coordinates()
     phi = state.basis.rows(coordinates)
     base = said.base(at)

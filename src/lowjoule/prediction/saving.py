@@ -150,7 +150,8 @@ def _mixed(mixed: Mixed) -> dict[str, Any]:
 
 def _read_mixed(told: Mapping[str, Any]) -> Mixed:
     shared = Weights(_array(told["mean"]), _array(told["covariance"]))
-    return Mixed(shared, *map(float, told["variances"]), _array(told["tasks"]))
+    shared_var, own_var, noise_var = map(float, told["variances"])
+    return Mixed(shared, shared_var, own_var, noise_var, _array(told["tasks"]))
 
 
 def _fields(part: Joint | Basis) -> dict[str, Any]:
