@@ -70,9 +70,17 @@ class Joint:
         mean = self.mean[:COUNT] + gain @ (value - self.mean[rows])
         return Prior(mean, self.covariance[:COUNT, :COUNT] - gain @ cross.T)
 
-    def each(self, signatures: Floats) -> Prior:
-        """Return the priors of tasks with `signatures` (tasks, s)."""
+    def each(self, signatures: Floats, boards: int | None = None) -> Prior:
+        """Return the priors of tasks with `signatures` (tasks, s).
+
+        `boards` is for tasks on a board that none was learned from: tasks of that many boards do
+        not show how boards differ, so that a share 1/(1 + boards) of the generic covariance stays.
+        """
         priors = [self.given(one) for one in signatures]
+        if boards is not None:
+            left = 1.0 / (1.0 + boards)
+            wide = generic()[1]
+            priors = [Prior(o.mean, (1.0 - left) * o.covariance + left * wide) for o in priors]
         return Prior(
             np.stack([one.mean for one in priors]), np.stack([one.covariance for one in priors])
         )

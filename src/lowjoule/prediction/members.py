@@ -133,7 +133,7 @@ def assemble(
         mixed=(mixed[0], mixed[1]),
         neighbours=(near[0], near[1]),
         trees=(),
-        hull=Hull(KNOBS, known.min(axis=0), known.max(axis=0)),
+        hull=_hull(examples, known),
         farthest=max(finite, default=np.inf),
         turned=np.unique([one.said.anchors.turned for one in examples], axis=0),
         devices=_devices(examples),
@@ -141,6 +141,22 @@ def assemble(
     if not recipe.grows:
         return state
     return _grown(state, examples, rows, recipe)
+
+
+def _hull(examples: Sequence[Example], coordinates: Floats) -> Hull:
+    """Return where the tasks' settings lie, and how near to the largest limit their defaults do."""
+    level = np.array([one.said.signature[0] for one in examples])
+    level = level[np.isfinite(level)] if np.isfinite(level).any() else np.zeros(1)
+    return Hull(
+        (*KNOBS, "power_of_the_default"),
+        np.append(coordinates.min(axis=0), level.min()),
+        np.append(coordinates.max(axis=0), level.max()),
+    )
+
+
+def hull_rows(said: Anchored, coordinates: Floats) -> Floats:
+    """Return the coordinates of a `State.hull`, shape (n, 5)."""
+    return np.column_stack([coordinates, np.full(len(coordinates), said.signature[0])])
 
 
 def _devices(examples: Sequence[Example]) -> dict[str, tuple[str, ...]]:
@@ -248,7 +264,7 @@ def answer(
     if state.trees and trees:
         table = features(said, at, near if recipe.neighbour_feature else None)
         members["boosted"] = base + np.stack([one(table) for one in state.trees], axis=1)
-    away = state.hull.outside(coordinates)
+    away = state.hull.outside(hull_rows(said, coordinates))
     novelty = state.neighbours[0].estimate(said.signature)[1] / state.farthest - 1.0
     if np.isfinite(novelty):
         away = away + max(novelty, 0.0)

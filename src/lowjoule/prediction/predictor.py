@@ -13,6 +13,7 @@ from lowjoule.errors import InvalidValueError
 from lowjoule.knobs import Space
 from lowjoule.prediction.boosted import GAIN, available
 from lowjoule.prediction.features import (
+    KNOBS,
     Activity,
     DeviceFigures,
     MeasuredTask,
@@ -20,9 +21,9 @@ from lowjoule.prediction.features import (
     static_signature,
 )
 from lowjoule.prediction.intervals import FIGURES, Calibration
-from lowjoule.prediction.members import SIMPLE, Answer, Pair, Recipe, State, answer
+from lowjoule.prediction.members import SIMPLE, Answer, Pair, Recipe, State, answer, hull_rows
 from lowjoule.prediction.monotone import monotone
-from lowjoule.prediction.tasks import Observed, anchor, known_knobs, scale_of
+from lowjoule.prediction.tasks import Anchored, Observed, anchor, known_knobs, scale_of
 from lowjoule.prediction.training import train
 from lowjoule.profile import Profile
 from lowjoule.source import Source
@@ -121,14 +122,21 @@ class Predictor:
         scale = scale_of(space, device)
         observed = Observed.of(anchors, scale, known_knobs(columns))
         static = static_signature(device, workload, activity)[None, :]
-        said = anchor([observed], static, self.state.joint, baseline=self.recipe.baseline)[0]
+        boards = self.state.devices.get(observed.kind, ())
+        said = anchor(
+            [observed],
+            static,
+            self.state.joint,
+            baseline=self.recipe.baseline,
+            boards=None if device.model in boards else len(boards),
+        )[0]
         at = places(columns, scale, len(space))
         members, strange = self._members(observed, device)
         trees = all_members or "boosted" in (*members[0], *members[1])
         found = answer(self.state, said, at, self.recipe, trees=trees)
         logs = found.mean(members)
         kept = monotone(columns, logs[:, 0], logs[:, 1])
-        notes = (*strange, *self._notes(observed, at.coordinates(), kept))
+        notes = (*strange, *self._notes(said, at.coordinates(), kept))
         return self._told(logs, found, anchors, space, notes)
 
     def _members(self, anchors: Observed, device: DeviceFigures) -> tuple[Pair, tuple[str, ...]]:
@@ -149,16 +157,15 @@ class Predictor:
             return (self.recipe.members, self.recipe.members), tuple(notes)
         return SIMPLE if notes else self.chosen[kind], tuple(notes)
 
-    def _notes(self, anchors: Observed, wanted: Floats, kept: bool) -> tuple[str, ...]:
-        names = self.state.hull.names
+    def _notes(self, said: Anchored, wanted: Floats, kept: bool) -> tuple[str, ...]:
         notes = []
         if not self.state.trees and not available():
             notes.append(GAIN)
-        silent = (np.ptp(wanted, axis=0) > 1e-6) & ~anchors.turned
+        silent = (np.ptp(wanted, axis=0) > 1e-6) & ~said.anchors.turned
         if silent.any():
-            alone = ", ".join(name for name, one in zip(names, silent, strict=True) if one)
+            alone = ", ".join(name for name, one in zip(KNOBS, silent, strict=True) if one)
             notes.append(f"no anchor turns {alone}: its effect is what other tasks had")
-        beyond = self.state.hull.named(wanted)
+        beyond = self.state.hull.named(hull_rows(said, wanted))
         if beyond:
             notes.append(f"{', '.join(beyond)} goes beyond what was learned from: wider there")
         if not kept:

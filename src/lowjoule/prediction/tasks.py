@@ -159,15 +159,20 @@ class Anchored:
 
 
 def anchor(
-    observed: Sequence[Observed], statics: Floats, joint: Joint, *, baseline: bool = True
+    observed: Sequence[Observed],
+    statics: Floats,
+    joint: Joint,
+    *,
+    baseline: bool = True,
+    boards: int | None = None,
 ) -> list[Anchored]:
     """Return what the anchors of some tasks say under a learned prior, all in one fit.
 
-    `statics` has shape (tasks, s).
+    `statics` has shape (tasks, s); `boards` is as in `Joint.each`.
     """
     parts = [(one.at, np.exp(one.logs[:, 0]), np.exp(one.logs[:, 1])) for one in observed]
     rows = batch(parts)
-    fitted: Fitted = fit(rows, joint.each(statics))
+    fitted: Fitted = fit(rows, joint.each(statics, boards))
     found = []
     for number, one in enumerate(observed):
         home = one.logs[int(np.argmin(np.sum(one.coordinates**2, axis=1)))]
