@@ -26,6 +26,7 @@ from lowjoule.prediction.intervals import calibrate
 from lowjoule.prediction.saving import read, text_of
 from lowjoule.prediction.tasks import prepare, space_of
 from lowjoule.prediction.training import folds
+from lowjoule.profile import Profile
 from lowjoule.source import Source
 from prediction_made import BOARD, clocks, limit_and_batch, made, several, trainings
 
@@ -127,7 +128,7 @@ def test_a_quantile_over_few_models_is_their_largest() -> None:
 
 
 def test_what_lies_outside_is_wider_and_said(predictor: Predictor) -> None:
-    task = made(limit_and_batch(), 51)
+    task = made(limit_and_batch(), 58)
     inside = predict(predictor, task)
     assert not inside.outside.any()
     batches = [8, 16, 32, 64, 128, 256, 4096]
@@ -174,6 +175,19 @@ def test_an_anchor_without_a_knob_is_refused(predictor: Predictor) -> None:
     told = made(clocks(), 1).profile
     with pytest.raises(InvalidValueError, match="power_limit"):
         predictor.predict(limit_and_batch(), told, BOARD)
+
+
+def test_a_knob_that_cannot_be_predicted_is_refused(predictor: Predictor) -> None:
+    batch = standard_knob("batch_size", [32, 64], 64)
+    space = Space((batch, standard_knob("precision", ["bf16", "fp32"], "bf16")))
+    task = made(limit_and_batch(), 1)
+    settings = {"batch_size": np.array([64.0]), "precision": np.array(["bf16"])}
+    told = Profile(work=task.profile.work, time_s=1.0, energy_j=100.0, settings=settings)
+    with pytest.raises(InvalidValueError, match="the effect of precision"):
+        predictor.predict(space, told, BOARD)
+    held = space.free(["batch_size"])
+    found = predictor.predict(held, told, BOARD)
+    assert len(found.profile) == 2
 
 
 def test_saved_and_loaded_predicts_the_same(predictor: Predictor, tmp_path: Path) -> None:
@@ -249,3 +263,9 @@ def test_published_trainings_are_foretold(data: Path) -> None:
     throughput, power = by_member(scores).mean(axis=0)
     assert throughput < 0.09
     assert power < 0.06
+
+
+def test_a_default_that_draws_more_than_any_known_is_said(predictor: Predictor) -> None:
+    found = predict(predictor, made(limit_and_batch(), 51))
+    assert found.outside.all()
+    assert any("power_of_the_default goes beyond" in note for note in found.notes)

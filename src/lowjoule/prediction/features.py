@@ -190,19 +190,22 @@ def anchor_settings(space: Space, clock_anchors: int = 1) -> tuple[Setting, ...]
     `clock_anchors` core clocks too, evenly spread below the top one (one is in the middle).
     """
     default = space.default
+    values = {
+        knob.name: [float(value) for value in knob.values]
+        for knob in space.knobs
+        if knob.name in KNOBS and len(knob.values) > 1
+    }
     wanted: list[dict[str, float]] = [{}]
-    if POWER_LIMIT in space.names:
-        wanted.append({POWER_LIMIT: 0.6 * float(space.knob(POWER_LIMIT).values[-1])})
-    elif SM_CLOCK in space.names:
-        clocks = space.knob(SM_CLOCK).values
-        low, high = float(clocks[0]), float(clocks[-1])
+    if POWER_LIMIT in values:
+        wanted.append({POWER_LIMIT: 0.6 * values[POWER_LIMIT][-1]})
+    elif SM_CLOCK in values:
+        low, high = values[SM_CLOCK][0], values[SM_CLOCK][-1]
         shares = [place / (clock_anchors + 1) for place in range(clock_anchors, 0, -1)]
         wanted += [{SM_CLOCK: low + (high - low) * share} for share in shares]
-    if MEMORY_CLOCK in space.names:
-        wanted.append({MEMORY_CLOCK: float(space.knob(MEMORY_CLOCK).values[0])})
-    if BATCH_SIZE in space.names:
-        batch = space.knob(BATCH_SIZE)
-        wanted.append({BATCH_SIZE: float(batch.values[0])})
+    if MEMORY_CLOCK in values:
+        wanted.append({MEMORY_CLOCK: values[MEMORY_CLOCK][0]})
+    if BATCH_SIZE in values:
+        wanted.append({BATCH_SIZE: values[BATCH_SIZE][0]})
         wanted.append({BATCH_SIZE: float(default[BATCH_SIZE]) / 4.0})
     found: dict[Setting, None] = {}
     for one in wanted:

@@ -110,7 +110,7 @@ class Predictor:
         prediction is of the same work. `workload` gives static counts, `activity` what was counted
         at the default; both may be left out. `all_members` asks for trees even where they are not
         part of the prediction. Raises `InvalidValueError` where an anchor lacks a
-        knob of the space or a value is impossible.
+        knob of the space, the space turns a knob beside the four, or a value is impossible.
         """
         missing = [name for name in space.names if name not in anchors.settings]
         if missing or not len(anchors):

@@ -87,14 +87,24 @@ class Known:
 
 
 def known_knobs(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
-    """Return which of the four knobs are among `columns`."""
-    return np.array([name in columns for name in KNOBS])
+    """Return which of the four knobs `columns` turn.
+
+    Raises `InvalidValueError` where they turn another: its effect would be taken for nothing.
+    """
+    turned = {name for name, column in columns.items() if (column != column[0]).any()}
+    other = sorted(turned - set(KNOBS))
+    if other:
+        raise InvalidValueError(
+            f"the effect of {', '.join(other)} cannot be predicted",
+            cure=f"hold it at one value with space.free, which may name {', '.join(KNOBS)}",
+        )
+    return np.array([name in turned for name in KNOBS])
 
 
 def prepare(task: MeasuredTask, clock_anchors: int = 1) -> Known:
     """Return `task` with the anchors that `anchor_settings` would have measured of it.
 
-    Raises `InvalidValueError` where that leaves no other row.
+    Raises `InvalidValueError` where that leaves no other row, or another knob is turned.
     """
     profile = task.profile
     default = profile.default or Setting()
