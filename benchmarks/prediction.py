@@ -153,7 +153,7 @@ def ablation(report: Report, groups: dict[str, list[Split]]) -> None:
         bare = score(splits, Recipe(members=("boosted",), baseline=False))
         add("no physics: Gaussian process", bare, "gaussian")
         add("no physics: KNN", bare, "neighbours")
-        add("no physics: KNN-XGBoost (the published form)", bare, "boosted")
+        add("no physics: KNN-XGBoost", bare, "boosted")
         lone = Recipe(members=("boosted",), baseline=False, neighbour_feature=False)
         add("no physics: XGBoost", score(splits, lone), "boosted")
     report.table(["part", *groups], [[label, *row] for label, row in cells.items()])

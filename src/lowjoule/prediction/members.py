@@ -31,8 +31,8 @@ FEATURES = (
     *("neighbours_time", "neighbours_power"),
     ANCHORED[0],
     *STATIC,
+    *ANCHORED[1:],
 )
-_SEEN = [0, *range(len(ANCHORED), len(ANCHORED) + len(STATIC))]  # of a signature, by the trees
 _MOST_WIDENING = 10.0
 
 
@@ -201,22 +201,25 @@ def _near(state: State, said: Anchored, phi: Floats, *, without: str = "") -> Fl
 
 
 def features(said: Anchored, at: Places, near: Floats | None) -> Floats:
-    """Return the trees' features (n, len(FEATURES)) at `at`, NaN where not known.
+    """Return the trees' `FEATURES` at `at`, shape (n, k), NaN where not known.
 
-    The anchors' elasticities are left to physics and the neighbours: some tens of tasks are too
-    few for trees not to know each of them again by those.
+    Where there is a baseline the anchors' elasticities, the last columns, are left to it and the
+    neighbours: trees would know each of some tens of tasks again by those.
     """
     count = len(at)
     known = np.where(said.anchors.known, 1.0, np.nan)
     base = said.base(at)
+    elasticities = said.signature[1 : len(ANCHORED)]
+    signature = np.concatenate([said.signature[:1], said.signature[len(ANCHORED) :], elasticities])
     parts = [
         at.coordinates() * known,
         base - said.home,
         said.headroom(at)[:, None],
         np.full((count, 2), np.nan) if near is None else near,
-        np.tile(said.signature[_SEEN], (count, 1)),
+        np.tile(signature, (count, 1)),
     ]
-    return np.concatenate(parts, axis=1)
+    table = np.concatenate(parts, axis=1)
+    return table[:, : -len(elasticities)] if said.baseline else table
 
 
 @dataclass(frozen=True, slots=True, eq=False)
