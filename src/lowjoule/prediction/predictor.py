@@ -121,15 +121,7 @@ class Predictor:
         columns = space.columns()
         scale = scale_of(space, device)
         observed = Observed.of(anchors, scale, known_knobs(columns))
-        static = static_signature(device, workload, activity)[None, :]
-        boards = self.state.devices.get(observed.kind, ())
-        said = anchor(
-            [observed],
-            static,
-            self.state.joint,
-            baseline=self.recipe.baseline,
-            boards=None if device.model in boards else len(boards),
-        )[0]
+        said = self._said(observed, device, static_signature(device, workload, activity))
         at = places(columns, scale, len(space))
         members, strange = self._members(observed, device)
         trees = all_members or "boosted" in (*members[0], *members[1])
@@ -138,6 +130,16 @@ class Predictor:
         kept = monotone(columns, logs[:, 0], logs[:, 1])
         notes = (*strange, *self._notes(said, at.coordinates(), kept))
         return self._told(logs, found, anchors, space, notes)
+
+    def _said(self, observed: Observed, device: DeviceFigures, static: Floats) -> Anchored:
+        boards = self.state.devices.get(observed.kind, ())
+        return anchor(
+            [observed],
+            static[None, :],
+            self.state.joint,
+            baseline=self.recipe.baseline,
+            boards=None if device.model in boards else len(boards),
+        )[0]
 
     def _members(self, anchors: Observed, device: DeviceFigures) -> tuple[Pair, tuple[str, ...]]:
         """Return whose mean the prediction is, and what is unlike everything learned from.
@@ -185,14 +187,7 @@ class Predictor:
         notes: tuple[str, ...],
     ) -> Prediction:
         columns = space.columns()
-        centre = {"time": logs[:, 0], "power": logs[:, 1], "energy": logs.sum(axis=1)}
-        spread = {"time": found.scale[:, 0], "power": found.scale[:, 1]}
-        spread["energy"] = np.hypot(spread["time"], spread["power"])
-        figures = {name: np.exp(one) for name, one in centre.items()}
-        ends = {}
-        for name, one in centre.items():
-            half = self.calibration.factor(name) * spread[name]
-            ends[name] = (np.exp(one - half), np.exp(one + half))
+        figures, ends = self._figures(logs, found.scale)
         sources = np.full(len(logs), Source.PREDICTED.value, dtype=object)
         _keep_measured(columns, anchors, figures, ends, sources)
         profile = Profile(
@@ -216,6 +211,20 @@ class Predictor:
             most=self.calibration.most,
             notes=notes,
         )
+
+    def _figures(
+        self, logs: Floats, scale: Floats
+    ) -> tuple[dict[str, Floats], dict[str, tuple[Floats, Floats]]]:
+        """Return time, power and energy, and the ends of their intervals."""
+        centre = {"time": logs[:, 0], "power": logs[:, 1], "energy": logs.sum(axis=1)}
+        spread = {"time": scale[:, 0], "power": scale[:, 1]}
+        spread["energy"] = np.hypot(spread["time"], spread["power"])
+        figures = {name: np.exp(one) for name, one in centre.items()}
+        ends = {}
+        for name, one in centre.items():
+            half = self.calibration.factor(name) * spread[name]
+            ends[name] = (np.exp(one - half), np.exp(one + half))
+        return figures, ends
 
 
 def _keep_measured(
