@@ -23,6 +23,7 @@ HEAVY = (
     "sklearn",
     "click",
     "pynvml",
+    "xgboost",
 )
 
 
@@ -59,7 +60,9 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         _ = lowjoule.nothing_here
 
 
-@pytest.mark.parametrize("module", ["lowjoule", "lowjoule.tuning", "lowjoule.cli.main"])
+@pytest.mark.parametrize(
+    "module", ["lowjoule", "lowjoule.tuning", "lowjoule.prediction", "lowjoule.cli.main"]
+)
 def test_importing_is_light(module: str) -> None:
     code = f"import sys, {module}; print(*sorted(set(sys.modules) & set({HEAVY!r})))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lowjoule.covariance import Covariance
 from lowjoule.knobs import Knob, Setting, Space
 from lowjoule.objectives.objective import Floats
 
@@ -118,7 +119,7 @@ class Fit:
         cross = self._strength**2 * self._surface.kernel(told, rows, told[0]) + _OFFSET_SD**2
         half = np.linalg.solve(self._factor, cross)
         mean = self._centre + half.T @ self._white
-        own = self._strength**2 * self._surface.variance(rows, told[0]) + _OFFSET_SD**2
+        own = self._strength**2 * self._surface.kernel.variance(rows, told[0]) + _OFFSET_SD**2
         variance = np.maximum(own - np.sum(half**2, axis=0), 0.0)
         return mean, cross - half[:, : len(told)].T @ half, variance
 
@@ -130,9 +131,14 @@ class Surface:
         self.coordinates = Coordinates(space)
         self._prior = prior
         sizes = np.where(self.coordinates.named, prior.name_sd, prior.bend * self.coordinates.spans)
-        self._sizes = sizes
         alone = len(sizes) == 1
-        self._joint = 0.0 if alone else prior.joint * float(np.exp(np.mean(np.log(sizes))))
+        self.kernel = Covariance(
+            sizes=sizes,
+            widths=prior.length * self.coordinates.spans,
+            named=self.coordinates.named,
+            elasticity=prior.elasticity,
+            joint=0.0 if alone else prior.joint * float(np.exp(np.mean(np.log(sizes)))),
+        )
 
     def fit(self, told: Floats, logs: Floats, counts: Floats, floor_var: Floats) -> Fit:
         """Return the surface after `logs`, means of `counts` trials each, at rows `told`.
@@ -142,37 +148,12 @@ class Surface:
         """
         return Fit(self, told, logs, counts, floor_var)
 
-    def kernel(self, left: Floats, right: Floats, origin: Floats) -> Floats:
-        """Return the covariance, at strength one, of rows `left` and `right` (no offset)."""
-        prior = self._prior
-        total = np.zeros((len(left), len(right)))
-        joint = np.full_like(total, self._joint**2)
-        for k, size in enumerate(self._sizes):
-            gap = left[:, k, None] - right[None, :, k]
-            if self.coordinates.named[k]:
-                alike = (gap == 0).astype(np.float64)
-            else:
-                width = prior.length * self.coordinates.spans[k]
-                far = np.sqrt(3.0) * np.abs(gap) / width
-                alike = (1.0 + far) * np.exp(-far)
-                line = (left[:, k, None] - origin[k]) * (right[None, :, k] - origin[k])
-                total += prior.elasticity**2 * line
-            total += size**2 * alike
-            joint *= alike
-        return total + joint
-
     def likeness(self, left: Floats, right: Floats) -> Floats:
         """Return how alike rows are, from 0 to 1, by their distance along all knobs."""
         gap = left[:, None, :] - right[None, :, :]
         width = np.where(self.coordinates.named, 1.0, self._prior.length * self.coordinates.spans)
         squares = np.minimum(np.sum((gap / width) ** 2, axis=2), 200.0)
         return np.asarray(np.exp(-0.5 * squares))
-
-    def variance(self, rows: Floats, origin: Floats) -> Floats:
-        """Return the diagonal of `kernel(rows, rows)`."""
-        numeric = ~self.coordinates.named
-        lines = self._prior.elasticity**2 * ((rows - origin) ** 2)[:, numeric].sum(axis=1)
-        return np.asarray(lines + np.sum(self._sizes**2) + self._joint**2)
 
     def likeliest(
         self, base: Floats, logs: Floats, counts: Floats, floor_var: Floats
