@@ -46,6 +46,15 @@ def train_on(fake: FakeNvml, device: NvmlDevice, tuner: Tuner, steps: int) -> No
         tuner.step()
 
 
+def train(fake: FakeNvml, device: NvmlDevice, tuner: Tuner) -> None:
+    """Train until the best is held, or for as long as any of these tests needs."""
+    for _ in range(20_000):
+        if tuner.settled:
+            break
+        step(fake, device)
+        tuner.step()
+
+
 def tuned(device: NvmlDevice) -> Tuner:
     return Tuner(
         device,
@@ -61,11 +70,7 @@ def test_the_clock_is_found_and_everything_put_back(fake: FakeNvml) -> None:
     device = opened(fake)
     before = device.current()
     with tuned(device) as tuner:
-        for _ in range(10_000):
-            if tuner.settled:
-                break
-            step(fake, device)
-            tuner.step()
+        train(fake, device, tuner)
         assert tuner.settled
         held = device.current()
     result = tuner.result()
@@ -104,11 +109,7 @@ def test_what_may_not_be_turned_is_left_and_the_rest_is_tuned(
         caplog.at_level(logging.WARNING, "lowjoule"),
         Tuner(device, objective="energy", job="1M samples", samples_per_step=8) as tuner,
     ):
-        for _ in range(20_000):
-            if tuner.settled:
-                break
-            step(fake, device)
-            tuner.step()
+        train(fake, device, tuner)
         assert tuner.settled
         held = device.current()
     assert held[SM_CLOCK] == before[SM_CLOCK]
@@ -167,11 +168,7 @@ def test_a_board_without_a_counter_is_tuned_by_its_power(tmp_path: Path) -> None
         device = opened(fake)
         assert device.read().energy_j is None
         with tuned(device) as tuner:
-            for _ in range(10_000):
-                if tuner.settled:
-                    break
-                step(fake, device)
-                tuner.step()
+            train(fake, device, tuner)
             assert tuner.settled
         result = tuner.result()
         assert result is not None

@@ -162,15 +162,18 @@ def _wrong(
 def _stands_still(view: View, counted: Counted, integrated: Integrated | None) -> bool:
     if integrated is None or integrated.energy_j <= 0:
         return False
-    tick_s = view.habits.tick_s or 0.0
-    still_s = view.length_s - counted.covered_s
-    return still_s > max(_FROZEN_TICKS * tick_s, _FROZEN_S) and counted.ticks > 0
+    longest_s = max(_FROZEN_TICKS * (view.habits.tick_s or 0.0), _FROZEN_S)
+    return _still_s(view, counted) > longest_s and counted.ticks > 0
 
 
 def _stopped(view: View, counted: Counted) -> bool:
     """Whether a counter that disagrees with the sensor has missed ticks that were due."""
-    still_s = view.length_s - counted.covered_s
-    return still_s > _MISSED_TICKS * (view.habits.tick_s or 0.0)
+    return _still_s(view, counted) > _MISSED_TICKS * (view.habits.tick_s or 0.0)
+
+
+def _still_s(view: View, counted: Counted) -> float:
+    """Return how much of the window lies outside of the counter's first and last tick in it."""
+    return view.length_s - counted.covered_s
 
 
 def _silent(view: View, integrated: Integrated | None) -> set[Flag]:

@@ -10,12 +10,13 @@ import numpy as np
 from lowjoule.devices.interface import Identity
 from lowjoule.errors import InvalidValueError
 from lowjoule.knobs import POWER_LIMIT, Knob, Setting, Space, show_setting, turnable
-from lowjoule.objectives import Deadline, EnergyBudget
+from lowjoule.objectives import Deadline, EnergyBudget, parse_constraint, parse_objective
 from lowjoule.objectives.objective import Constraint, Objective, Outcome
 from lowjoule.profiling import Trial
 from lowjoule.tuning.result import Saving, Side, TuneResult
 from lowjoule.tuning.search import Observation, Recommendation
 from lowjoule.workloads import Work, Workload
+from lowjoule.workloads.work import parse_work
 
 JOB_TRIALS = 100.0
 
@@ -30,6 +31,20 @@ def of_job(constraint: Constraint, job: Work | None) -> Constraint:
             cure="say how much work it is (--job '90 epochs')",
         )
     return constraint.over(job.quantity)
+
+
+def goal_of(
+    objective: Objective | str, constraints: Iterable[Constraint | str], job: Work | str | None
+) -> tuple[Objective, tuple[Constraint, ...], Work | None]:
+    """Return what is wanted of a tuning; each part may be a text ("eds", "slowdown<=5%").
+
+    Bounds on time and energy become those of the whole job. Raises what parsing raises, and
+    `InvalidValueError` for such a bound without a job.
+    """
+    work = parse_work(job) if isinstance(job, str) else job
+    wanted = parse_objective(objective) if isinstance(objective, str) else objective
+    bounds = [parse_constraint(one) if isinstance(one, str) else one for one in constraints]
+    return wanted, tuple(of_job(one, work) for one in bounds), work
 
 
 def space_around(

@@ -16,9 +16,9 @@ from lowjoule.tuning.ledger import (
     SURE,
     Entry,
     Ledger,
+    chance_kept,
     excess_of,
     excess_over,
-    normal_cdf,
     row_of,
     values_of,
 )
@@ -28,7 +28,6 @@ _MEDIAN_OF_ABSOLUTE = 0.6745  # of a standard normal variable
 _SECOND_DIFFERENCE = 1.5  # variance of y[i] - (y[i-1] + y[i+1]) / 2 for independent y
 _ENOUGH = 3  # degrees of freedom below which a spread says nothing
 _STEP = 1e-4
-_EXACT = 1e-6
 
 
 def objective_sd(
@@ -106,10 +105,7 @@ def _kept(problem: Problem, outcome: Outcome, base: int, variances: Mapping[str,
             other = (excess_over(one, outcome, _scaled(baseline, name)) - excess) / _STEP
             apart = own**2 * each + other**2 * each[base]
             variance += np.where(rows == base, (own + other) ** 2 * each, apart)
-        sd = np.sqrt(variance)
-        exact = sd <= _EXACT
-        likely = normal_cdf(-excess / np.where(exact, 1.0, sd))
-        kept = np.minimum(kept, np.where(exact, excess <= 0.0, likely))
+        kept = np.minimum(kept, chance_kept(excess, variance))
     return kept
 
 

@@ -9,14 +9,12 @@ from lowjoule.control import Claim
 from lowjoule.devices.interface import WorkDevice
 from lowjoule.errors import DeviceError
 from lowjoule.knobs import Setting, Space, show_setting
-from lowjoule.objectives import parse_constraint, parse_objective
 from lowjoule.objectives.objective import Constraint, Objective
 from lowjoule.profiling import Profiler, Trial
-from lowjoule.tuning.account import JOB_TRIALS, Account, observe, of_job, space_around
+from lowjoule.tuning.account import JOB_TRIALS, Account, goal_of, observe, space_around
 from lowjoule.tuning.result import TuneResult
 from lowjoule.tuning.search import Observation, Problem, Search
 from lowjoule.workloads import Work, Workload
-from lowjoule.workloads.work import parse_work
 
 SearchFactory = Callable[[Problem], Search]
 
@@ -57,11 +55,8 @@ class Driver:
     ) -> None:
         self.device = device
         self.workload = workload
-        job = parse_work(job) if isinstance(job, str) else job
-        self.objective = parse_objective(objective) if isinstance(objective, str) else objective
-        bounds = [parse_constraint(one) if isinstance(one, str) else one for one in constraints]
-        self.constraints = tuple(of_job(one, job) for one in bounds)
-        self.job = job or workload.job
+        self.objective, self.constraints, given = goal_of(objective, constraints, job)
+        self.job = given or workload.job
         if self.job is not None:
             self.job.check(Work(1.0, workload.unit))
         self._knobs = None if knobs is None else tuple(knobs)

@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from lowjoule.knobs import Setting
 from lowjoule.objectives.objective import Constraint, Floats, Outcome
 from lowjoule.tuning.ledger import (
+    EXACT,
     SURE,
     Entry,
     Ledger,
+    chance_kept,
     excess_of,
     excess_over,
     normal_cdf,
@@ -213,9 +215,8 @@ class Judge:
         kept, after = np.ones(count), np.ones(count)
         for one in self._problem.constraints:
             excess, variance, noise = self._spread(one, believed)
-            exact = variance <= _ROUNDING
-            sd = np.sqrt(np.where(exact, 1.0, variance))
-            kept = np.minimum(kept, np.where(exact, excess <= 0.0, normal_cdf(-excess / sd)))
+            kept = np.minimum(kept, chance_kept(excess, variance))
+            exact = variance <= EXACT
             left = np.sqrt(variance * noise / (variance + noise + _ROUNDING))
             moved = variance / np.sqrt(variance + noise + _ROUNDING)
             room = -excess - _SURE_SD * left

@@ -18,6 +18,7 @@ COLUMNS = ("time_s", "energy_j", "peak_power_w", "memory_bytes", "latency_s")
 # A bound that a choice keeps by estimate alone is broken half the time, more after a search that
 # picks the luckiest; at 0.9 once in ten, by little.
 SURE = 0.9
+EXACT = 1e-12  # a relative variance below which there is no noise, but for rounding
 _SPREADS = {"time_s": "time_sd_s", "energy_j": "energy_sd_j"}
 
 
@@ -167,6 +168,13 @@ def excess_of(problem: Problem, outcome: Outcome, baseline: Outcome) -> Floats:
 def excess_over(one: Constraint, outcome: Outcome, baseline: Outcome) -> Floats:
     """Return, row by row, the excess over one constraint."""
     return one.excess(outcome, baseline if one.needs_baseline else None)
+
+
+def chance_kept(excess: Floats, variance: Floats) -> Floats:
+    """Return how likely a bound is kept by normal `excess` over it; sure where nothing varies."""
+    exact = variance <= EXACT
+    likely = normal_cdf(-excess / np.sqrt(np.where(exact, 1.0, variance)))
+    return np.where(exact, excess <= 0.0, likely)
 
 
 def normal_cdf(z: Floats) -> Floats:

@@ -15,10 +15,10 @@ from lowjoule.devices.interface import Device, WorkDevice
 from lowjoule.errors import BusyError, InvalidValueError
 from lowjoule.knobs import MICRO_BATCH, Setting, Space
 from lowjoule.metering import Meter
-from lowjoule.objectives import EDS, parse_constraint, parse_objective
+from lowjoule.objectives import EDS
 from lowjoule.objectives.objective import Constraint, Objective
 from lowjoule.profiling import Precision
-from lowjoule.tuning.account import Account, of_job, space_around
+from lowjoule.tuning.account import Account, goal_of, space_around
 from lowjoule.tuning.beside import Beside
 from lowjoule.tuning.conductor import Conductor, Stage
 from lowjoule.tuning.hand import Hand
@@ -29,7 +29,6 @@ from lowjoule.tuning.result import TuneResult
 from lowjoule.tuning.round import Plan, Purpose
 from lowjoule.tuning.search import Problem, Search
 from lowjoule.workloads import Work, Workload
-from lowjoule.workloads.work import parse_work
 
 log = logging.getLogger("lowjoule.tuning")
 T = TypeVar("T")
@@ -85,10 +84,8 @@ class Tuner:
         self.rank = rank_here() if rank is None else rank
         self.notes: list[str] = []
         self._samples = samples_per_step
-        self._job = parse_work(job) if isinstance(job, str) else job
-        self._objective = parse_objective(objective) if isinstance(objective, str) else objective
-        parsed = [parse_constraint(one) if isinstance(one, str) else one for one in constraints]
-        self._constraints = tuple(of_job(one, self._job) for one in parsed)
+        wanted = EDS() if objective is None else objective
+        self._objective, self._constraints, self._job = goal_of(wanted, constraints, job)
         self._search, self._again_after, self._retunes = search, again_after, retunes
         self._expires_s = expires_s
         self._precision = Precision(relative=precision, most_s=window_s)
@@ -241,7 +238,7 @@ class Tuner:
                 identity=self.device.identity,
                 workload=self.workload,
                 space=space,
-                objective=self._objective or EDS(),
+                objective=self._objective,
                 constraints=self._constraints,
             ),
             search=self._search,
