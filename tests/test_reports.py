@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -112,3 +113,15 @@ def test_a_figure_of_one_point_has_axes() -> None:
     ElementTree.fromstring(text)
     assert "nan" not in text
     assert str(chart(figure(count=1)))
+
+
+def test_a_legend_cuts_the_longest_names_alone() -> None:
+    drawn = figure()
+    names = ("other points (37372 are beyond) (2000 of 7097 are drawn)", "frontier", "chosen (eds)")
+    series = [
+        Series(name=name, role=Role.POINTS, x=np.ones(1), y=np.ones(1), hovers=()) for name in names
+    ]
+    text = svg(replace(drawn, series=tuple(series)))
+    assert ">frontier<" in text
+    assert ">chosen (eds)<" in text
+    assert ">other points (37372 are beyond)" in text

@@ -140,17 +140,15 @@ def _star(x: float, y: float) -> str:
 
 def _legend(figure: Figure) -> list[str]:
     parts = []
-    # names share the width by their length where they would not fit as they are
     room = WIDTH - _LEFT - _MARK * len(figure.series)
-    needed = _LETTER * sum(len(series.name) for series in figure.series)
-    letters = [
-        len(series.name) if needed <= room else int(len(series.name) * room / needed)
-        for series in figure.series
-    ]
+    most = max((len(series.name) for series in figure.series), default=0)
+    # only the longest names are cut where they do not all fit
+    while most > 2 and _LETTER * sum(min(len(one.name), most) for one in figure.series) > room:
+        most -= 1
     x = _LEFT
-    for series, most in zip(figure.series, letters, strict=True):
+    for series in figure.series:
         parts.append(_mark(series.role, x + 8, 38))
-        name = escape(_short(series.name, max(most, 2)))
-        parts.append(f'<text x="{x + 22:.0f}" y="42">{name}</text>')
-        x += _MARK + _LETTER * most
+        name = _short(series.name, most)
+        parts.append(f'<text x="{x + 22:.0f}" y="42">{escape(name)}</text>')
+        x += _MARK + _LETTER * len(name)
     return parts
