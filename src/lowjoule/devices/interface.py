@@ -36,7 +36,8 @@ class Identity:
     `shared` says whether other processes see the same board and its knobs; `scope` what its
     energy and power include; `pci_bus_id` where it sits, where it has such a place; `spec` what
     opens this very board again in any process (see `registry.open_device`), None where nothing
-    does.
+    does; `calibrated` whether a model's figures come from a fit to measurements, None for a device
+    that is no model.
     """
 
     uuid: str
@@ -49,6 +50,12 @@ class Identity:
     scope: Coverage = Coverage.GPU
     pci_bus_id: str | None = None
     spec: str | None = None
+    calibrated: bool | None = None
+
+    @property
+    def title(self) -> str:
+        """The model, and that its figures are not calibrated where they are not."""
+        return f"{self.model} (uncalibrated)" if self.calibrated is False else self.model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

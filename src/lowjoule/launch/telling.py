@@ -38,6 +38,7 @@ def _device_dict(one: DeviceEnergy) -> dict[str, Any]:
         "model": known.model,
         "pci_bus_id": known.pci_bus_id,
         "source": known.source.value,
+        "calibrated": known.calibrated,
         "scope": known.scope.value,
         "method": one.method,
         "energy_j": one.energy_j,
@@ -52,7 +53,7 @@ def outcome_listing(outcome: Outcome) -> Listing:
     """Return a row for each device, and their sum where there are several."""
     rows = [
         (
-            one.identity.model,
+            one.identity.title,
             _short(one.identity.uuid),
             _energy(one.energy_j, one.uncertainty_j),
             _shown(one.power_w, Unit.WATT),

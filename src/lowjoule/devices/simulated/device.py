@@ -90,6 +90,7 @@ class SimulatedDevice:
             source=Source.SIMULATED,
             shared=not self._state.private,
             spec=self._spec(),
+            calibrated=self.model.calibrated,
         )
 
     def _spec(self) -> str | None:
