@@ -166,6 +166,15 @@ class Advising(Protocol):
 
 
 @runtime_checkable
+class Ruled(Protocol):
+    """A device whose knobs the kernel can turn at every start, by a rule of udev."""
+
+    def rule(self, name: str, value: Value) -> str:
+        """Return the line of a file in /etc/udev/rules.d that turns the knob `name` to `value`."""
+        ...
+
+
+@runtime_checkable
 class FastSampled(Protocol):
     """A device that can be read faster for energy and power than for all that it says."""
 

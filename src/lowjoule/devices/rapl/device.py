@@ -8,12 +8,12 @@ from dataclasses import replace
 from lowjoule.clock import Clock, WallClock
 from lowjoule.devices.host import Host
 from lowjoule.devices.interface import Ability, Coverage, Identity, Reading
-from lowjoule.devices.rapl.limit import find_limit
+from lowjoule.devices.rapl.limit import PowerLimit, find_limit, limit_of
 from lowjoule.devices.rapl.meter import PackageMeter
 from lowjoule.devices.rapl.zones import Package, Zone
 from lowjoule.devices.sysfs import SYS, Sysfs
-from lowjoule.errors import DeviceError
-from lowjoule.knobs import POWER_LIMIT, Applied, Setting, Space
+from lowjoule.errors import DeviceError, UnknownNameError
+from lowjoule.knobs import POWER_LIMIT, Applied, Setting, Space, Value
 from lowjoule.source import Source
 
 
@@ -126,6 +126,23 @@ class RaplDevice:
             self._seen_w.add(setting.number(POWER_LIMIT))
             found_w = float(self._space.knobs[0].default)
             self._space = Space((self._limit.knob(found_w, self._seen_w),))
+
+    def command(self, name: str, value: Value) -> str:
+        """Return the command with which an administrator turns the limit to `value`, in W.
+
+        Also where this process may not. Raises `UnknownNameError` for what is no knob here.
+        """
+        return self._advised(name).command(float(value))
+
+    def rule(self, name: str, value: Value) -> str:
+        """Return the line of udev's rules that turns the limit at every start; raises the same."""
+        return self._advised(name).rule(float(value))
+
+    def _advised(self, name: str) -> PowerLimit:
+        limit = limit_of(self._sysfs, self.package)
+        if name != POWER_LIMIT or limit is None:
+            raise UnknownNameError.among("knob", name, [] if limit is None else [POWER_LIMIT])
+        return limit
 
     def abilities(self) -> tuple[Ability, ...]:
         """Return what was tried, what is left out of the energy and why, writing nothing."""
