@@ -54,7 +54,9 @@ class TestNvml(DeviceConformance):
 class TestNvmlModule(DeviceConformance):
     @pytest.fixture(autouse=True)
     def _machine(self, tmp_path: Path) -> Iterator[None]:
-        with machine(tmp_path, board(limit_w=(100.0, 103.0), module_w=80.0)) as self.fake:
+        with machine(
+            tmp_path, board(limit_w=(100.0, 103.0), module_w=80.0, module_limit_w=(400.0, 402.0))
+        ) as self.fake:
             yield
 
     def open(self, seed: int = 0) -> Device:

@@ -35,7 +35,7 @@ def refused(device: Device, knobs: Iterable[str]) -> dict[str, Ability]:
         return {}
     wanted = set(knobs)
     told = (one for one in device.abilities() if one.name in wanted)
-    return {one.name: one for one in told if not one.works and one.cure is not None}
+    return {one.name: one for one in told if not one.works and one.forbidden}
 
 
 def advice(device: Device, setting: Setting, told: dict[str, Ability]) -> tuple[Advice, ...]:

@@ -63,14 +63,16 @@ class Ability:
     """One thing that a device can or cannot do, found by trying it.
 
     `name` is a reading ("energy counter", "instant power") or a knob; `detail` how well it works
-    ("moves every 100 ms, a read takes 2.4 ms") or what the driver answered; `cure` what makes it
-    work, where something does.
+    ("moves every 100 ms, a read takes 2.4 ms") or why it does not work; `cure` what makes it work,
+    or what to use in its place. What does not work has both. `forbidden` says that it is there and
+    only this process may not.
     """
 
     name: str
     works: bool
     detail: str = ""
     cure: str | None = None
+    forbidden: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

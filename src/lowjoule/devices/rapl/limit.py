@@ -14,6 +14,7 @@ from lowjoule.errors import DeviceError
 from lowjoule.knobs import POWER_LIMIT, Knob, standard_knob
 
 LONG_TERM = "long_term"
+_FIRMWARE = "set it in the firmware, or turn the limits of the GPUs"
 
 
 def constraint(sysfs: Sysfs, zone: Zone) -> str | None:
@@ -108,19 +109,25 @@ def find_limit(sysfs: Sysfs, package: Package) -> tuple[PowerLimit | None, Abili
     """Return the limit of `package` where it can be turned, and what to say of it."""
     zone = package.dies[0]
     if len(package.dies) > 1:
-        return None, _no("the dies of this package have a limit each, which are left alone")
+        return None, _no(
+            "the dies of this package have a limit each, which are left alone", _FIRMWARE
+        )
     limit = limit_of(sysfs, package)
     if limit is None:
-        return None, _no("the processor shows no long-term limit")
+        return None, _no("the processor shows no long-term limit", _FIRMWARE)
     now_w = limit.now_w()
     if not now_w or now_w < 0:
-        return None, _no("no limit is in force" if now_w == 0 else "the limit cannot be read")
+        if now_w is None:
+            cure = f"sudo chmod a+r {limit.path} (until the next start)"
+            return None, _no("the limit cannot be read", cure)
+        return None, _no("no limit is in force", "set one first: it is then one to go back to")
     if sysfs.whole(zone.folder / "enabled") == 0:
         cure = f"echo 1 | sudo tee {zone.folder / 'enabled'}"
-        return None, _no(f"{now_w:g} W is set and not enforced (enabled is 0)", cure)
+        return None, _no(f"{now_w:g} W is set and not enforced (enabled is 0)", cure, True)
     refusal = sysfs.refusal(limit.path)
     if refusal is not None:
-        return None, _no(f"{now_w:g} W is in force: {refusal.strerror}", _cure(limit, refusal))
+        why = f"{now_w:g} W is in force: {refusal.strerror}"
+        return None, _no(why, _cure(limit, refusal), True)
     return limit, Ability(name=POWER_LIMIT, works=True, detail=f"{now_w:g} W is in force")
 
 
@@ -133,8 +140,8 @@ def _cure(limit: PowerLimit, refusal: OSError) -> str:
     )
 
 
-def _no(why: str, cure: str | None = None) -> Ability:
-    return Ability(name=POWER_LIMIT, works=False, detail=why, cure=cure)
+def _no(why: str, cure: str, forbidden: bool = False) -> Ability:
+    return Ability(name=POWER_LIMIT, works=False, detail=why, cure=cure, forbidden=forbidden)
 
 
 def _refused(path: Path, value_w: float, command: str, error: OSError) -> DeviceError:
