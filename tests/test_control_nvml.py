@@ -26,9 +26,16 @@ from lowjoule.control import Claim, Entry, Journal, Outcome, advise, replay_all
 from lowjoule.control.process import this_process
 from lowjoule.devices.interface import Device
 from lowjoule.devices.nvml.driver import DRIVER
-from lowjoule.devices.nvml.module_limit import MODULE_LIMIT
 from lowjoule.errors import InvalidValueError, LostDeviceError, PermissionDeniedError
-from lowjoule.knobs import MEMORY_CLOCK, POWER_LIMIT, SM_CLOCK, Setting, Value, turnable
+from lowjoule.knobs import (
+    MEMORY_CLOCK,
+    MODULE_POWER_LIMIT,
+    POWER_LIMIT,
+    SM_CLOCK,
+    Setting,
+    Value,
+    turnable,
+)
 from lowjoule.testing.nvml import SETTERS, Board, FakeNvml, compiler
 from nvml_machines import LIMIT, A, B, ability, board, machine, opened
 
@@ -194,6 +201,31 @@ def test_a_lock_that_was_told_is_what_a_clock_goes_back_to(fake: FakeNvml) -> No
     assert fake[0].state().sm_clock_lock_hz == (210e6, 1500e6)
 
 
+def test_a_lock_that_is_not_reached_shows_the_clock_that_runs(fake: FakeNvml) -> None:
+    # the power limit overrides the lock downwards
+    device = opened(fake)
+    fake[0].put(limit_w=200.0)
+    fake[0].load([(0.0, 600.0)])
+    with Claim(device, "a test") as claim:
+        claim.apply(set_to(SM_CLOCK, 1500e6))
+        (effect,) = claim.settle()
+    assert effect.asked == 1500e6
+    assert effect.shown == 210e6
+    assert "it runs at 210 MHz" in effect.text
+
+
+def test_a_cap_that_is_not_met_is_seen_by_what_is_drawn(fake: FakeNvml) -> None:
+    device = opened(fake)
+    fake[0].load([(0.0, 600.0)])
+    fake[0].late(LIMIT, 60.0)  # accepted, read back, and without effect
+    with Claim(device, "a test") as claim:
+        claim.apply(set_to(POWER_LIMIT, 300.0))
+        (effect,) = claim.settle(0.5)
+        assert (effect.seen, effect.shown) == (False, 600.0)
+        assert effect.text == "600 W are drawn under 300 W"
+    assert fake[0].state().requested_limit_w == 700.0
+
+
 def test_a_lock_that_nobody_told_is_undone(fake: FakeNvml) -> None:
     with Claim(opened(fake), "a test") as claim:
         claim.apply(Setting({SM_CLOCK: 900e6, MEMORY_CLOCK: 1593e6}))
@@ -280,15 +312,15 @@ def module(**more: object) -> Board:
 def test_the_limit_of_a_module_is_a_knob_of_its_own_and_goes_back(tmp_path: Path) -> None:
     with machine(tmp_path, module()) as fake:
         device = opened(fake)
-        knob = device.space.knob(MODULE_LIMIT)
+        knob = device.space.knob(MODULE_POWER_LIMIT)
         assert (knob.values[0], knob.values[-1], knob.default) == (400.0, 1000.0, 1000.0)
         # it takes from the GPU what the processor draws: searches leave it alone
-        assert len(turnable(device.space).knob(MODULE_LIMIT).values) == 1
-        device.apply(set_to(MODULE_LIMIT, 900.0))
+        assert len(turnable(device.space).knob(MODULE_POWER_LIMIT).values) == 1
+        device.apply(set_to(MODULE_POWER_LIMIT, 900.0))
         fake[0].load([(0.0, 650.0)])
-        with Claim(device, "a test", [MODULE_LIMIT]) as claim:
-            applied = claim.apply(set_to(MODULE_LIMIT, 500.0))
-            assert applied.achieved == set_to(MODULE_LIMIT, 500.0)
+        with Claim(device, "a test", [MODULE_POWER_LIMIT]) as claim:
+            applied = claim.apply(set_to(MODULE_POWER_LIMIT, 500.0))
+            assert applied.achieved == set_to(MODULE_POWER_LIMIT, 500.0)
             assert applied.exact
             assert fake[0].state().module_limit_w == 500.0
             assert fake[0].true_power_w() == 350.0
@@ -307,28 +339,28 @@ def test_the_limit_of_a_module_that_is_refused_in_silence_is_an_error(tmp_path: 
         device = opened(fake)
         command = f"sudo nvidia-smi -i {A} -sc 1 -pl 600"
         with pytest.raises(PermissionDeniedError, match=command):
-            device.apply(set_to(MODULE_LIMIT, 600.0))
-        (advice,) = advise(device, set_to(MODULE_LIMIT, 600.0)).advice
+            device.apply(set_to(MODULE_POWER_LIMIT, 600.0))
+        (advice,) = advise(device, set_to(MODULE_POWER_LIMIT, 600.0)).advice
         assert advice.command == command
         with pytest.raises(InvalidValueError):
-            device.apply(set_to(MODULE_LIMIT, 300.0))
-        device.apply(set_to(MODULE_LIMIT, 1000.0))  # it is there already
+            device.apply(set_to(MODULE_POWER_LIMIT, 300.0))
+        device.apply(set_to(MODULE_POWER_LIMIT, 1000.0))  # it is there already
 
 
 def test_the_limit_of_a_module_that_there_is_not_is_no_knob(tmp_path: Path) -> None:
     for one in (board(), board(module_w=150.0)):
         with machine(tmp_path, one) as fake:
-            assert MODULE_LIMIT not in opened(fake).space.names
-            assert ability(opened(fake), MODULE_LIMIT).cure
+            assert MODULE_POWER_LIMIT not in opened(fake).space.names
+            assert ability(opened(fake), MODULE_POWER_LIMIT).cure
 
 
 def test_the_limit_of_a_module_is_lost_with_the_driver_and_written_again(tmp_path: Path) -> None:
     with machine(tmp_path, module()) as fake:
         device = opened(fake)
-        with Claim(device, "a test", [MODULE_LIMIT]) as claim:
-            claim.apply(set_to(MODULE_LIMIT, 500.0))
+        with Claim(device, "a test", [MODULE_POWER_LIMIT]) as claim:
+            claim.apply(set_to(MODULE_POWER_LIMIT, 500.0))
             fake.reload_driver()
-            assert claim.verify() == (MODULE_LIMIT,)
+            assert claim.verify() == (MODULE_POWER_LIMIT,)
             assert fake[0].state().module_limit_w == 500.0
 
 

@@ -11,14 +11,13 @@ from pathlib import Path
 from lowjoule.devices.interface import Ability
 from lowjoule.devices.nvml.controls import PERSISTENCE, Control, enforced_limit_w
 from lowjoule.devices.nvml.driver import Driver
-from lowjoule.devices.nvml.module_limit import MODULE_LIMIT
 from lowjoule.devices.nvml.profiles import POWER_PROFILE
 from lowjoule.devices.nvml.sensors import Sensors
-from lowjoule.knobs import MEMORY_CLOCK, POWER_LIMIT, SM_CLOCK
+from lowjoule.knobs import MEMORY_CLOCK, MODULE_POWER_LIMIT, POWER_LIMIT, SM_CLOCK
 from lowjoule.quantities import Unit, show
 
 _CAP_SYS_ADMIN = 21
-_KNOBS = (POWER_LIMIT, MODULE_LIMIT, SM_CLOCK, MEMORY_CLOCK, PERSISTENCE, POWER_PROFILE)
+_KNOBS = (POWER_LIMIT, MODULE_POWER_LIMIT, SM_CLOCK, MEMORY_CLOCK, PERSISTENCE, POWER_PROFILE)
 _NEWER = "a newer driver may tell it"
 _CURES = {
     "energy counter": "energy is to be integrated from power",
@@ -29,7 +28,7 @@ _CURES = {
     "utilisation": f"{_NEWER}; of a board that MIG divides, ask DCGM",
     POWER_LIMIT: "turn the clocks; on a laptop the limit is the firmware's",
     SM_CLOCK: "turn the power limit",
-    MODULE_LIMIT: "turn the power limit: only modules of processor and GPU have one",
+    MODULE_POWER_LIMIT: "turn the power limit: only modules of processor and GPU have one",
     MEMORY_CLOCK: "turn the power limit or the SM clock",
     PERSISTENCE: "let nvidia-persistenced keep the driver loaded",
     POWER_PROFILE: "turn limit and clocks: only some boards and drivers have profiles",

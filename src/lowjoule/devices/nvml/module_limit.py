@@ -8,10 +8,9 @@ from lowjoule.devices.nvml import fields
 from lowjoule.devices.nvml.driver import Driver
 from lowjoule.devices.nvml.fields import field_values
 from lowjoule.errors import DeviceError, PermissionDeniedError
-from lowjoule.knobs import Knob, Privilege, Value
+from lowjoule.knobs import MODULE_POWER_LIMIT, Knob, Privilege, Value
 from lowjoule.quantities import Unit
 
-MODULE_LIMIT = "module_power_limit"
 _LATENCY_S = 0.2
 _SET = "nvmlDeviceSetPowerManagementLimit_v2"
 
@@ -27,7 +26,7 @@ class ModuleLimit:
         whole = range(math.ceil(least_w), math.floor(most_w) + 1)
         values = {float(value) for value in whole} | {least_w, most_w, found_w, default_w}
         self.knob = Knob(
-            name=MODULE_LIMIT,
+            name=MODULE_POWER_LIMIT,
             unit=Unit.WATT,
             values=tuple(sorted(values)),
             default=default_w,
