@@ -82,6 +82,19 @@ def test_a_limit_goes_back_to_the_sites_and_not_to_the_boards(fake: FakeNvml) ->
     assert fake[0].state().requested_limit_w == 300.5
 
 
+def test_a_reload_of_the_driver_drops_a_lock_that_nobody_can_read(fake: FakeNvml) -> None:
+    # the board is idle, far below the lock: only the counter tells
+    with Claim(opened(fake), "a test", [SM_CLOCK]) as claim:
+        claim.apply(set_to(SM_CLOCK, 1500e6))
+        assert claim.verify() == ()
+        fake.advance(5.0)
+        assert claim.verify() == ()
+        fake.reload_driver()
+        fake.advance(0.5)
+        assert claim.verify() == (SM_CLOCK,)
+        assert fake[0].state().sm_clock_lock_hz == (210e6, 1500e6)
+
+
 def test_a_limit_out_of_range_is_refused_and_nothing_is_written(fake: FakeNvml) -> None:
     with Claim(opened(fake), "a test") as claim:
         for value in (199.0, 701.0):

@@ -260,6 +260,14 @@ def test_an_impossible_power_is_missing(fake: FakeNvml, power_w: float) -> None:
     assert device.sample().energy_j is not None
 
 
+def test_a_power_of_zero_is_no_sensor(fake: FakeNvml) -> None:
+    fake[0].show_power(0.0)
+    device = opened(fake)
+    for name in ("instant power", "average power", "power usage"):
+        assert not ability(device, name).works, name
+    assert device.read().power_w is None
+
+
 def test_an_impossible_energy_is_missing(fake: FakeNvml) -> None:
     device = opened(fake)
     fake[0].step_counter(3e15)
