@@ -98,9 +98,11 @@ class Recording:
         """Go on where `last` ended, so that nothing between two trials is lost."""
         self._edge, self._work, self._paused = last._edge, last._work, last._paused
 
-    def cut(self, edge: Edge, *, throttled: bool = False) -> Verdict:
+    def cut(
+        self, edge: Edge, *, throttled: bool = False, temperature_c: float | None = None
+    ) -> Verdict:
         """End a segment at `edge` and begin the next; return whether the window is long enough."""
-        segment = self._segment(edge)
+        segment = self._segment(edge, temperature_c)
         self._edge, self._work = edge, 0.0
         if segment is None:
             return Verdict.MORE
@@ -177,8 +179,8 @@ class Recording:
             overhead_j=max(0.0, self._spent.energy_j - kept.energy_j),
             told=replace(
                 told or Told(),
-                time_sd_s=found.time.sd * kept.work,
-                energy_sd_j=found.energy.sd * kept.work,
+                time_sd_s=found.time.spread * kept.work,
+                energy_sd_j=found.energy.spread * kept.work,
             ),
             relative_half=max(found.time.relative, found.energy.relative),
             throttled=self._throttled,
@@ -196,7 +198,7 @@ class Recording:
             failure=reason,
         )
 
-    def _segment(self, edge: Edge) -> Sample | None:
+    def _segment(self, edge: Edge, temperature_c: float | None) -> Sample | None:
         begin = self._edge
         if begin is None or self._paused:
             return None
@@ -205,7 +207,13 @@ class Recording:
             self.dropped += 1
             return None
         counter_j = self._tick_s * energy_j / time_s / math.sqrt(6.0)
-        return Sample(work=self._work, time_s=time_s, energy_j=energy_j, counter_j=counter_j)
+        return Sample(
+            work=self._work,
+            time_s=time_s,
+            energy_j=energy_j,
+            counter_j=counter_j,
+            temperature_c=temperature_c,
+        )
 
     def _start_anew(self, after_s: float) -> None:
         self.repeats += 1

@@ -59,5 +59,9 @@ class Steadily:
         return self.device.submit(self.workload, work, rest)
 
     def _cut(self, recording: Recording) -> Verdict:
-        throttled = is_throttled(self.device.read().throttle_reasons)
-        return recording.cut(self.meter.edge(), throttled=throttled)
+        seen = self.device.read()
+        return recording.cut(
+            self.meter.edge(),
+            throttled=is_throttled(seen.throttle_reasons),
+            temperature_c=seen.temperature_c,
+        )
