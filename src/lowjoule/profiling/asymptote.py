@@ -22,13 +22,13 @@ from lowjoule.normal import normal_cdf
 
 Floats = NDArray[np.float64]
 
-TIME_CONSTANTS_S = np.geomspace(4.0, 160.0, 8)
+TIME_CONSTANTS_S = np.geomspace(4.0, 160.0, 20)
 # Power at equal clocks rises by about a tenth between cold and hot, some 50 K apart. What is told
 # of no temperature, or is not of heat, is believed to be of the order of one twentieth.
 _PER_KELVIN = 0.0015
 _UNKNOWN = 0.06
 _NOT_OF_HEAT = 0.03  # how often a trend is something else than heat
-_ROUNDED_C = 0.35  # of a thermometer that shows whole degrees
+_ROUNDED_C = 0.5  # a thermometer shows whole degrees, and heat has more than one time constant
 _FAR_C = 40.0
 _SIGMAS = 2.0 ** np.arange(-2.5, 2.76, 0.25)  # of the noise, around a first guess
 _LEAST_SIGMA = 1e-7

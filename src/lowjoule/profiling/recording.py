@@ -21,12 +21,17 @@ from lowjoule.workloads import Work, WorkUnit
 MOST_REPEATS = 2
 COOL_DOWN_S = 10.0
 _TICKS = 5.0
+_LONGEST_S = 0.5
 _NOTHING = Sample(work=0.0, time_s=0.0, energy_j=0.0)
 
 
 def sample_length_s(precision: Precision, tick_s: float) -> float:
-    """Return how long a sample is: several ticks of the counter, and many to a window."""
-    return max(_TICKS * tick_s, precision.most_s / (2.0 * precision.least_samples))
+    """Return how long a sample is: several ticks of the counter, and many to a window.
+
+    A longer bound makes no longer samples: a window that is precise early ends early.
+    """
+    shortest_s = precision.most_s / (2.0 * precision.least_samples)
+    return max(_TICKS * tick_s, min(_LONGEST_S, shortest_s))
 
 
 def is_throttled(reasons: frozenset[str]) -> bool:

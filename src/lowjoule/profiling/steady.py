@@ -28,6 +28,7 @@ _GROWTH = 1.25
 _CONFIRMED = 2  # a spread seen small once may be luck: it stops a window only when seen again
 _MOST_KEPT = 256
 _TWO_SIDED = 1.96
+_OTHERWISE_SD = 3.0
 _EXACT = 1e-9  # a relative spread that is rounding
 
 
@@ -300,14 +301,21 @@ def _cut(values: Floats) -> int:
     """Return how many of `values` to leave out at the start, at most half of them.
 
     The squared standard error of the rest, taken as if its values were independent, is least
-    there: a start that differs costs more than the values that go with it would give.
+    there: a start that differs costs more than the values that go with it would give. A start
+    that differs by no more than chance stays: to leave out what scatters most is to choose.
     """
     left = len(values) - np.arange(len(values))
     centred = values - values.mean()
     sums = np.cumsum(centred[::-1])[::-1]
     squares = np.cumsum(centred[::-1] ** 2)[::-1]
     error = (squares / left - (sums / left) ** 2) / left
-    return int(np.argmin(error[: len(values) // 2 + 1]))
+    first = int(np.argmin(error[: len(values) // 2 + 1]))
+    if not first:
+        return 0
+    start, rest = values[:first], values[first:]
+    variance = max(float(np.var(start)), float(np.var(rest))) / first + float(error[first])
+    apart = float(start.mean() - rest.mean())
+    return first if apart**2 > _OTHERWISE_SD**2 * variance else 0
 
 
 def _lean(values: Floats) -> float:
