@@ -23,9 +23,10 @@ from lowjoule.normal import normal_cdf
 Floats = NDArray[np.float64]
 
 TIME_CONSTANTS_S = np.geomspace(4.0, 160.0, 20)
-# Power at equal clocks rises by about a tenth between cold and hot, some 50 K apart. What is told
-# of no temperature, or is not of heat, is believed to be of the order of one twentieth.
-_PER_KELVIN = 0.0015
+# Power at equal clocks rises by up to a tenth between cold and hot, some 50 K apart, and time by as
+# much under a limit: 0.1 % a kelvin, 0 to 0.2 % as likely as not more. What is told of no
+# temperature, or is not of heat, is believed to be of the order of one twentieth, of any sign.
+_PER_KELVIN = 0.001
 _UNKNOWN = 0.06
 _NOT_OF_HEAT = 0.03  # how often a trend is something else than heat
 _ROUNDED_C = 0.5  # a thermometer shows whole degrees, and heat has more than one time constant
@@ -93,17 +94,18 @@ def asymptote(course: Course) -> Asymptote:
     guess = max(float(np.sqrt(np.mean(np.diff(course.values) ** 2) / 2.0)), _LEAST_SIGMA)
     sigmas = guess * _SIGMAS
     exact = 1.0 / (sigmas[:, None] ** 2 + tick_variance)
-    constants, believed, doubts = _ways(course)
+    constants, usual, believed, doubts = _ways(course)
     shape = _shape(course, constants) @ sines
-    ones, values = sines @ np.ones(count), sines @ (course.values - 1.0)
-    of_one, of_values = exact @ ones**2, exact @ (ones * values)
-    both = shape @ (exact * ones).T
+    ones = sines @ np.ones(count)
+    values = sines @ (course.values - 1.0) - usual[:, None] * shape
+    of_one, of_values = exact @ ones**2, (ones * values) @ exact.T
+    both = (ones * shape) @ exact.T
     of_shape = shape**2 @ exact.T + 1.0 / believed[:, None] ** 2
-    on_shape = shape @ (exact * values).T
+    on_shape = (shape * values) @ exact.T
     determinant = of_one * of_shape - both**2
     steady = (of_shape * of_values - both * on_shape) / determinant
     moving = (of_one * on_shape - both * of_values) / determinant
-    likely = 0.5 * np.sum(np.log(exact), axis=1) - 0.5 * exact @ values**2
+    likely = 0.5 * np.sum(np.log(exact), axis=1) - 0.5 * values**2 @ exact.T
     likely = likely + 0.5 * (steady * of_values + moving * on_shape)
     likely = likely - 0.5 * np.log(determinant) - np.log(believed)[:, None] + doubts[:, None]
     weights = np.exp(likely - likely.max())
@@ -122,25 +124,29 @@ def _shape(course: Course, constants: Floats) -> Floats:
     return np.asarray((before - after) * constants[:, None] / (course.end_s - course.begin_s))
 
 
-def _ways(course: Course) -> tuple[Floats, Floats, Floats]:
-    """Return time constants, how large an exponential of each may be, and log prior weights."""
+def _ways(course: Course) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return time constants with what is believed of an exponential of each.
+
+    The size it has, its standard deviation, and the logarithm of how likely the constant is.
+    """
     constants = TIME_CONSTANTS_S
-    unknown = np.full(len(constants), _UNKNOWN)
+    nothing, unknown = np.zeros(len(constants)), np.full(len(constants), _UNKNOWN)
     if course.temperature_c is None:
-        return constants, unknown, np.zeros(len(constants))
-    kelvin, fits = _heating(_shape(course, constants), course.temperature_c)
+        return constants, nothing, unknown, nothing
+    kelvin, doubt, fits = _heating(_shape(course, constants), course.temperature_c)
     weights = np.exp(fits - fits.max())
     weights *= (1.0 - _NOT_OF_HEAT) / weights.sum()
     others = np.full(len(constants), _NOT_OF_HEAT / len(constants))
     return (
         np.concatenate([constants, constants]),
-        np.concatenate([_PER_KELVIN * kelvin, unknown]),
+        np.concatenate([_PER_KELVIN * kelvin, nothing]),
+        np.concatenate([_PER_KELVIN * np.sqrt(kelvin**2 + 2.0 * doubt**2), unknown]),
         np.log(np.concatenate([weights, others]) + 1e-300),
     )
 
 
-def _heating(shape: Floats, temperature_c: Floats) -> tuple[Floats, Floats]:
-    """Return, for each time constant, how far temperature moves in all, and the log likelihood."""
+def _heating(shape: Floats, temperature_c: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return how the temperature moves by each time constant, with its doubt and likelihood."""
     count = len(temperature_c)
     off = temperature_c - temperature_c.mean()
     centred = shape - shape.mean(axis=1, keepdims=True)
@@ -150,4 +156,4 @@ def _heating(shape: Floats, temperature_c: Floats) -> tuple[Floats, Floats]:
     misfit = off @ off / _ROUNDED_C**2 - onto * moved
     # a temperature that follows no one exponential says less than as many independent readings
     misfit = misfit / max(1.0, float(misfit.min()) / count)
-    return np.sqrt(moved**2 + 1.0 / precision), -0.5 * misfit - 0.5 * np.log(precision)
+    return moved, np.sqrt(1.0 / precision), -0.5 * misfit - 0.5 * np.log(precision)

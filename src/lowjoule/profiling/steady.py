@@ -351,9 +351,11 @@ def _mean(kept: _Batches, sums: Floats, counter_j: float, confidence: float) -> 
         )
     )
     lean = kept.lean_energy if of_energy else kept.lean_time
+    # half of what is allowed to lie outside is kept for where an assumption is a little off
+    half = found.half((1.0 + confidence) / 2.0) + lean * found.sd
     return Mean(
         value=value,
-        half=(found.half(confidence) + lean * found.sd) * value,
+        half=half * value,
         ahead=found.mean - 1.0,
         spread=found.sd * value,
         confidence=confidence,
