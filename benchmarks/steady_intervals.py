@@ -41,8 +41,9 @@ Floats = NDArray[np.float64]
 class Case:
     """What is drawn of a board and its data, and what the trial can see.
 
-    A `limited` board is held by its power limit, so that heat shows as time. `amplitude` is how much more power it draws warm than cold, about; a piece of work waits
-    for data with probability `stalled`, for `stall_s` on average, with a long tail.
+    A `limited` board is held by its power limit, so that heat shows as time. `amplitude` is how
+    much more power it draws warm than cold, about; a piece of work waits for data with probability
+    `stalled`, for `stall_s` on average, with a long tail.
     """
 
     constant_s: float = 20.0
@@ -58,7 +59,7 @@ class Case:
 Draw = Callable[[np.random.Generator], Case]
 
 
-def still(random: np.random.Generator, **given: float) -> Case:
+def still(_: np.random.Generator, **given: float) -> Case:
     return Case(amplitude=0.03, warm=True, **given)  # type: ignore[arg-type]
 
 
@@ -101,12 +102,14 @@ class Stalling:
         self.current, self.apply = device.current, device.apply
 
     def read(self) -> Reading:
+        """Return what the thermometer shows of it."""
         seen = self._device.read()
         # real ones show whole degrees
         shown = round(seen.temperature_c or 0.0) if self._case.thermometer else None
         return replace(seen, temperature_c=shown)
 
     def submit(self, workload: Workload, work: Work, setting: Setting) -> Execution:
+        """Return work that waits for its data first."""
         case, random = self._case, self._random
         stall_s = 0.0
         if random.random() < case.stalled:
@@ -124,6 +127,7 @@ class Stalled:
         self.told = Told()
 
     def wait(self) -> None:
+        """Wait for the data, then for the work."""
         self._device.clock.sleep(self._stall_s)
         self._submit().wait()
 
@@ -170,9 +174,7 @@ def truth(case: Case, piece: float) -> tuple[float, float]:
     return (end.time_s - begin.time_s) / done, (end.energy_j - begin.energy_j) / done
 
 
-def _run(
-    device: SimulatedDevice, job: Workload, piece: float, stall_s: float, pieces: int
-) -> None:
+def _run(device: SimulatedDevice, job: Workload, piece: float, stall_s: float, pieces: int) -> None:
     for _ in range(pieces):
         device.submit(job, Work(piece, job.unit), Setting()).wait()
         device.clock.sleep(stall_s)
@@ -206,7 +208,7 @@ def trial(draw: Draw, seed: int, bound_s: float) -> Outcome:
         workload=job,
         meter=meter,
         precision=precision,
-        steps=lambda quantity: work,
+        steps=lambda _: work,
     )
     recording, _ = steadily.record(Setting(), meter.edge())
     found = recording.estimate()
@@ -240,12 +242,13 @@ def main() -> None:
     arguments = parser.parse_args()
     report = Report("steady_intervals", "Intervals of the steady state")
     report.say(
-        f"{arguments.trials} trials a kind on a SIMULATED board ({WORKLOAD} on an A100 whose leakage, "
-        "time constant and limit are drawn at random; noise of 1 % a piece of a tenth of a second, "
-        "a thermometer of whole degrees, a counter with ticks of 20 ms where nothing else is said), "
-        "each from a cold start unless it is warm. A trial ends when time and energy are known to "
-        "1 %, or at its bound. The truth is the steady state of the same board. Given are how often "
-        "the 95 % interval holds it, the median half-width over the error's RMS, and the mean length."
+        f"{arguments.trials} trials a kind on a SIMULATED board ({WORKLOAD} on an A100 whose "
+        "leakage and time constant are drawn at random; noise of 1 % a piece of a tenth of a "
+        "second, a thermometer of whole degrees, a counter with ticks of 20 ms where nothing else "
+        "is said), each from a cold start unless it is warm. A trial ends when time and energy are "
+        "known to 1 %, or at its bound. The truth is the steady state of the same board. Given are "
+        "how often the 95 % interval holds it, the median half-width over the error's RMS, and the "
+        "mean length."
     )
     report.say()
     for bound_s in arguments.bounds:

@@ -33,7 +33,8 @@ _ROUNDED_C = 0.5  # a thermometer shows whole degrees, and heat has more than on
 _FAR_C = 40.0
 _SIGMAS = 2.0 ** np.arange(-2.5, 2.76, 0.25)  # of the noise, around a first guess
 _LEAST_SIGMA = 1e-7
-_HALVINGS = 40
+_HALVINGS = 24
+_NEVER = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +73,14 @@ class Asymptote:
 
     def half(self, confidence: float) -> float:
         """Return how far around 1 the steady value lies with probability `confidence`."""
-        low, high = 0.0, float(np.max(np.abs(self.means - 1.0) + 6.0 * self.sds))
+        likely = self.weights > _NEVER
+        weights, off, sds = self.weights[likely], self.means[likely] - 1.0, self.sds[likely]
+        weights = weights / weights.sum()
+        low, high = 0.0, float(np.max(np.abs(off) + 6.0 * sds))
         for _ in range(_HALVINGS):
             middle = (low + high) / 2.0
-            below = normal_cdf((1.0 + middle - self.means) / self.sds)
-            inside = below - normal_cdf((1.0 - middle - self.means) / self.sds)
-            if float(np.sum(self.weights * inside)) < confidence:
+            inside = normal_cdf((middle - off) / sds) - normal_cdf((-middle - off) / sds)
+            if float(weights @ inside) < confidence:
                 low = middle
             else:
                 high = middle

@@ -48,12 +48,13 @@ class Sample:
     temperature_c: float | None = None
 
     def __add__(self, other: Sample) -> Sample:
+        last_c = self.temperature_c if other.temperature_c is None else other.temperature_c
         return Sample(
             work=self.work + other.work,
             time_s=self.time_s + other.time_s,
             energy_j=self.energy_j + other.energy_j,
             counter_j=max(self.counter_j, other.counter_j),
-            temperature_c=self.temperature_c if other.temperature_c is None else other.temperature_c,
+            temperature_c=last_c,
         )
 
 
@@ -178,10 +179,11 @@ class SteadyState:
         columns = _Columns.of(samples)
         first, settled = columns.warm_from()
         confidence = self.precision.confidence
-        kept = columns.batches(first)
+        rest = columns.after(first)
+        counter_j = math.sqrt(float(np.mean(rest.counter_j**2)))
         return Estimate(
-            time=_mean(kept, kept.time_s, 0.0, confidence),
-            energy=_mean(kept, kept.energy_j, kept.counter_of_sum_j, confidence),
+            time=_mean(rest, rest.time_s, 0.0, confidence),
+            energy=_mean(rest, rest.energy_j, counter_j, confidence),
             kept=_sum(samples[first:]),
             cut=_sum(samples[:first]),
             settled=settled,
@@ -249,48 +251,10 @@ class _Columns:
         first = max(_cut(self.time_s / self.work), _cut(self.energy_j / self.work))
         return first, first < latest
 
-    def batches(self, first: int) -> _Batches:
-        """Return what is kept from `first` on, as a few batches of neighbours.
-
-        Of what does not make a whole batch the start is left out of their spread.
-        """
-        count = min(len(self.work) - first, _BATCHES)
-        size = (len(self.work) - first) // count
-        begin = len(self.work) - count * size
-        rows = slice(begin, None)
-        sums = [
-            one[rows].reshape(count, size).sum(axis=1)
-            for one in (self.work, self.time_s, self.energy_j)
-        ]
-        return _Batches(
-            *sums,
-            # a sum has two edges of its own, however many are inside it
-            counter_of_sum_j=math.sqrt(float(np.mean(self.counter_j[first:] ** 2))),
-            temperature_c=self.temperature_c[rows].reshape(count, size).mean(axis=1),
-            all_work=float(self.work[first:].sum()),
-            all_time_s=float(self.time_s[first:].sum()),
-            all_energy_j=float(self.energy_j[first:].sum()),
-            lean_time=_lean(self.time_s[first:] / self.work[first:]),
-            lean_energy=_lean(self.energy_j[first:] / self.work[first:]),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Batches:
-    """Sums of neighbouring samples and of all that is kept; `lean` is by how many standard
-    deviations the interval of a mean is longer on one side than that of a normal variable.
-    """
-
-    work: Floats
-    time_s: Floats
-    energy_j: Floats
-    counter_of_sum_j: float
-    temperature_c: Floats
-    all_work: float
-    all_time_s: float
-    all_energy_j: float
-    lean_time: float
-    lean_energy: float
+    def after(self, first: int) -> _Columns:
+        """Return the rows from `first` on."""
+        columns = (self.work, self.time_s, self.energy_j, self.counter_j, self.temperature_c)
+        return _Columns(*(one[first:] for one in columns))
 
 
 def _or_nan(value: float | None) -> float:
@@ -308,8 +272,8 @@ def _cut(values: Floats) -> int:
     centred = values - values.mean()
     sums = np.cumsum(centred[::-1])[::-1]
     squares = np.cumsum(centred[::-1] ** 2)[::-1]
-    error = (squares / left - (sums / left) ** 2) / left
-    first = int(np.argmin(error[: len(values) // 2 + 1]))
+    error = ((squares / left - (sums / left) ** 2) / left)[: len(values) // 2 + 1]
+    first = int(np.argmax(error <= error.min() + _EXACT * error[0]))  # the least, but for rounding
     if not first:
         return 0
     start, rest = values[:first], values[first:]
@@ -332,27 +296,28 @@ def _lean(values: Floats) -> float:
     return abs(skewness) / (6.0 * math.sqrt(len(values))) * (1.0 + 2.0 * _TWO_SIDED**2)
 
 
-def _mean(kept: _Batches, sums: Floats, counter_j: float, confidence: float) -> Mean:
-    """Return the mean of a unit of work of `sums`, and its distance from the steady state."""
-    of_energy = sums is kept.energy_j
-    total = kept.all_energy_j if of_energy else kept.all_time_s
-    value = total / kept.all_work
+def _mean(rest: _Columns, values: Floats, counter_j: float, confidence: float) -> Mean:
+    """Return the mean of `values` a unit of work, and its distance from the steady state.
+
+    `counter_j` is the standard deviation that a counter's ticks give each sum: it does not grow
+    with the sum, since neighbours share an edge.
+    """
+    value = float(values.sum() / rest.work.sum())
     if value <= 0:
         return Mean(value=value, half=math.inf, ahead=0.0, spread=math.inf, confidence=confidence)
-    end_s = np.cumsum(kept.time_s)
-    known = not np.isnan(kept.temperature_c).any()
+    work, end_s = _batched(rest.work).sum(axis=1), np.cumsum(_batched(rest.time_s).sum(axis=1))
+    temperature_c = _batched(rest.temperature_c).mean(axis=1)
     found = asymptote(
         Course(
-            values=sums / kept.work / value,
-            begin_s=end_s - kept.time_s,
+            values=_batched(values).sum(axis=1) / work / value,
+            begin_s=np.concatenate([[0.0], end_s[:-1]]),
             end_s=end_s,
-            temperature_c=kept.temperature_c if known else None,
-            counter=counter_j / float(sums.mean()),
+            temperature_c=None if np.isnan(temperature_c).any() else temperature_c,
+            counter=counter_j / (value * float(work.mean())),
         )
     )
-    lean = kept.lean_energy if of_energy else kept.lean_time
     # half of what is allowed to lie outside is kept for where an assumption is a little off
-    half = found.half((1.0 + confidence) / 2.0) + lean * found.sd
+    half = found.half((1.0 + confidence) / 2.0) + _lean(values / rest.work) * found.sd
     return Mean(
         value=value,
         half=half * value,
@@ -360,3 +325,10 @@ def _mean(kept: _Batches, sums: Floats, counter_j: float, confidence: float) -> 
         spread=found.sd * value,
         confidence=confidence,
     )
+
+
+def _batched(values: Floats) -> Floats:
+    """Return `values` as rows of neighbours; what is too much for whole rows is left out first."""
+    count = min(len(values), _BATCHES)
+    size = len(values) // count
+    return values[len(values) - count * size :].reshape(count, size)
