@@ -133,7 +133,10 @@ def _ways(course: Course) -> tuple[Floats, Floats, Floats, Floats]:
     The size it has, its standard deviation, and the logarithm of how likely the constant is.
     """
     constants = TIME_CONSTANTS_S
-    nothing, unknown = np.zeros(len(constants)), np.full(len(constants), _UNKNOWN)
+    third = max(1, len(course.values) // 3)
+    moved = float(course.values[-third:].mean() - course.values[:third].mean())
+    nothing = np.zeros(len(constants))
+    unknown = np.full(len(constants), np.hypot(_UNKNOWN, 3.0 * moved))
     if course.temperature_c is None:
         return constants, nothing, unknown, nothing
     kelvin, doubt, fits = _heating(_shape(course, constants), course.temperature_c)
