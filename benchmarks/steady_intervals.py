@@ -204,7 +204,7 @@ def trial(draw: Draw, seed: int, bound_s: float) -> Outcome:
     meter.tick_s  # noqa: B018 - observed while it idles, as the profiler does
     precision = Precision(most_s=bound_s)
     steadily = Steadily(
-        device=seen,  # type: ignore[arg-type]
+        device=seen,
         workload=job,
         meter=meter,
         precision=precision,

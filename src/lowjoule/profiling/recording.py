@@ -68,7 +68,7 @@ class Recording:
         self._spent = _NOTHING
         self._part = _NOTHING
         self._edge: Edge | None = None
-        self._work = 0.0
+        self._work = self._last_s = 0.0
         self._paused = False
         self._open = False
         self._cool_until_s = -math.inf
@@ -108,7 +108,7 @@ class Recording:
     ) -> Verdict:
         """End a segment at `edge` and begin the next; return whether the window is long enough."""
         segment = self._segment(edge, temperature_c)
-        self._edge, self._work = edge, 0.0
+        self._edge, self._work, self._last_s = edge, 0.0, edge.time_s
         if segment is None:
             return Verdict.MORE
         self._spent += replace(segment, counter_j=0.0)
@@ -189,6 +189,7 @@ class Recording:
             ),
             relative_half=max(found.time.relative, found.energy.relative),
             throttled=self._throttled,
+            at_s=self._last_s - kept.time_s / 2.0,
         )
 
     def _failed(self, asked: Setting, achieved: Setting, reason: str) -> Trial:
