@@ -2,7 +2,7 @@
 
 A board that warms up approaches its steady state as an exponential, and a window much shorter
 than its time constant cannot tell that from standing still. So the figures are taken as a steady
-value, an exponential and noise, with all time constants from 4 s to 160 s in the running (what
+value, an exponential and noise, with all time constants from 4 s to 130 s in the running (what
 boards and their heat sinks have), and weighed by how well they explain what was seen: a Bayesian
 linear model on a grid (Gelman et al., Bayesian Data Analysis, 3rd ed., ch. 14; O'Hagan & Forster,
 Kendall's Advanced Theory of Statistics 2B, ch. 11).
@@ -22,14 +22,14 @@ from lowjoule.normal import normal_cdf
 
 Floats = NDArray[np.float64]
 
-TIME_CONSTANTS_S = np.geomspace(4.0, 160.0, 20)
+TIME_CONSTANTS_S = np.geomspace(4.0, 130.0, 18)
 # Power at equal clocks rises by up to a tenth between cold and hot, some 50 K apart, and time by as
 # much under a limit: 0.1 % a kelvin, 0 to 0.2 % as likely as not more. What is told of no
 # temperature, or is not of heat, is believed to be of the order of one twentieth, of any sign.
 _PER_KELVIN = 0.001
 _UNKNOWN = 0.06
-_NOT_OF_HEAT = 0.03  # how often a trend is something else than heat
-_ROUNDED_C = 0.5  # a thermometer shows whole degrees, and heat has more than one time constant
+_NOT_OF_HEAT = 0.01  # how often a trend is something else than heat
+_ROUNDED_C = 0.4  # a thermometer shows whole degrees, and heat has more than one time constant
 _FAR_C = 40.0
 _SIGMAS = 2.0 ** np.arange(-2.5, 2.76, 0.25)  # of the noise, around a first guess
 _LEAST_SIGMA = 1e-7

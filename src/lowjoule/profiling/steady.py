@@ -179,11 +179,13 @@ class SteadyState:
         columns = _Columns.of(samples)
         first, settled = columns.warm_from()
         confidence = self.precision.confidence
-        rest = columns.after(first)
-        counter_j = math.sqrt(float(np.mean(rest.counter_j**2)))
+        kept = columns.after(first)
+        # a long start that differs is a ramp, and the more is seen of that the better it is known
+        seen = kept if first < len(samples) // 4 else columns
+        counter_j = math.sqrt(float(np.mean(kept.counter_j**2)))
         return Estimate(
-            time=_mean(rest, rest.time_s, 0.0, confidence),
-            energy=_mean(rest, rest.energy_j, counter_j, confidence),
+            time=_mean(kept.time_per_unit, seen, seen.time_s, 0.0, confidence),
+            energy=_mean(kept.energy_per_unit, seen, seen.energy_j, counter_j, confidence),
             kept=_sum(samples[first:]),
             cut=_sum(samples[:first]),
             settled=settled,
@@ -245,6 +247,16 @@ class _Columns:
         ]
         return cls(*np.array(rows, dtype=np.float64).T)
 
+    @property
+    def time_per_unit(self) -> float:
+        """Mean time of a unit of work."""
+        return float(self.time_s.sum() / self.work.sum())
+
+    @property
+    def energy_per_unit(self) -> float:
+        """Mean energy of a unit of work."""
+        return float(self.energy_j.sum() / self.work.sum())
+
     def warm_from(self) -> tuple[int, bool]:
         """Return the first sample to keep, and whether the cut lies well inside what was told."""
         latest = len(self.work) // 2
@@ -296,20 +308,25 @@ def _lean(values: Floats) -> float:
     return abs(skewness) / (6.0 * math.sqrt(len(values))) * (1.0 + 2.0 * _TWO_SIDED**2)
 
 
-def _mean(rest: _Columns, values: Floats, counter_j: float, confidence: float) -> Mean:
-    """Return the mean of `values` a unit of work, and its distance from the steady state.
+def _mean(
+    value: float, seen: _Columns, values: Floats, counter_j: float, confidence: float
+) -> Mean:
+    """Return the mean `value` of a unit of work, and its distance from where `values` end.
 
     `counter_j` is the standard deviation that a counter's ticks give each sum: it does not grow
     with the sum, since neighbours share an edge.
     """
-    value = float(values.sum() / rest.work.sum())
     if value <= 0:
         return Mean(value=value, half=math.inf, ahead=0.0, spread=math.inf, confidence=confidence)
-    work, end_s = _batched(rest.work).sum(axis=1), np.cumsum(_batched(rest.time_s).sum(axis=1))
-    temperature_c = _batched(rest.temperature_c).mean(axis=1)
+    begins = np.linspace(0, len(values), min(len(values), _BATCHES), endpoint=False).astype(int)
+    work, sums, end_s, kelvin = (
+        np.add.reduceat(one, begins) for one in (seen.work, values, seen.time_s, seen.temperature_c)
+    )
+    end_s = np.cumsum(end_s)
+    temperature_c = kelvin / np.diff(np.append(begins, len(values)))
     found = asymptote(
         Course(
-            values=_batched(values).sum(axis=1) / work / value,
+            values=sums / work / value,
             begin_s=np.concatenate([[0.0], end_s[:-1]]),
             end_s=end_s,
             temperature_c=None if np.isnan(temperature_c).any() else temperature_c,
@@ -317,7 +334,7 @@ def _mean(rest: _Columns, values: Floats, counter_j: float, confidence: float) -
         )
     )
     # half of what is allowed to lie outside is kept for where an assumption is a little off
-    half = found.half((1.0 + confidence) / 2.0) + _lean(values / rest.work) * found.sd
+    half = found.half((1.0 + confidence) / 2.0) + _lean(values / seen.work) * found.sd
     return Mean(
         value=value,
         half=half * value,
@@ -325,10 +342,3 @@ def _mean(rest: _Columns, values: Floats, counter_j: float, confidence: float) -
         spread=found.sd * value,
         confidence=confidence,
     )
-
-
-def _batched(values: Floats) -> Floats:
-    """Return `values` as rows of neighbours; what is too much for whole rows is left out first."""
-    count = min(len(values), _BATCHES)
-    size = len(values) // count
-    return values[len(values) - count * size :].reshape(count, size)

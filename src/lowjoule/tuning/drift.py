@@ -88,7 +88,9 @@ def _logs(rows: Sequence[Observation], column: str, spread: str) -> tuple[Floats
     """Return logarithms of a column, and their variances."""
     values = np.array([getattr(one, column) for one in rows], dtype=np.float64)
     told = [getattr(one, spread) for one in rows]
-    sds = np.array([_UNTOLD_SD if sd is None else sd / v for sd, v in zip(told, values, strict=True)])
+    sds = np.array(
+        [_UNTOLD_SD if sd is None else sd / v for sd, v in zip(told, values, strict=True)]
+    )
     return np.log(values), np.maximum(sds, _LEAST_SD) ** 2
 
 
