@@ -51,7 +51,7 @@ def mark(sync: Sync) -> Mark | None:
         if name in sys.modules:
             try:
                 found += put()
-            except Exception:  # noqa: BLE001, S112 - a mark that cannot be put costs accuracy only
+            except Exception:  # noqa: BLE001 - a mark that cannot be put costs accuracy only
                 continue
     waiting = _Marks(found)
     return None if waiting.done() else waiting

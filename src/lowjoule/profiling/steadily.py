@@ -13,7 +13,6 @@ from lowjoule.profiling.recording import Recording, is_throttled, sample_length_
 from lowjoule.profiling.steady import Precision, Verdict
 from lowjoule.workloads import Work, Workload
 
-
 _SHARE = 0.5  # of a sample is launched at once, in whole steps
 
 

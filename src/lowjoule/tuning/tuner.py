@@ -15,6 +15,7 @@ from lowjoule.devices.interface import Device, WorkDevice
 from lowjoule.errors import BusyError, InvalidValueError
 from lowjoule.knobs import MICRO_BATCH, Setting, Space
 from lowjoule.metering import Meter
+from lowjoule.metering.sync import Sync
 from lowjoule.objectives import EDS
 from lowjoule.objectives.objective import Constraint, Objective
 from lowjoule.profiling import Precision
@@ -28,6 +29,7 @@ from lowjoule.tuning.progress import Phase, Progress, rank_here, samples_in
 from lowjoule.tuning.result import TuneResult
 from lowjoule.tuning.round import Plan, Purpose
 from lowjoule.tuning.search import Problem, Search
+from lowjoule.tuning.windows import Windows
 from lowjoule.workloads import Work, Workload
 
 log = logging.getLogger("lowjoule.tuning")
@@ -79,6 +81,7 @@ class Tuner:
         again_after: int = 5,
         retunes: int = 2,
         expires_s: float | None = 1800.0,
+        sync: Sync = "auto",
         rank: int | None = None,
     ) -> None:
         self.rank = rank_here() if rank is None else rank
@@ -87,7 +90,7 @@ class Tuner:
         wanted = EDS() if objective is None else objective
         self._objective, self._constraints, self._job = goal_of(wanted, constraints, job)
         self._search, self._again_after, self._retunes = search, again_after, retunes
-        self._expires_s = expires_s
+        self._expires_s, self._sync = expires_s, sync
         self._precision = Precision(relative=precision, most_s=window_s)
         self._accumulate = accumulate
         self._entered = self._pauses = 0
@@ -181,7 +184,7 @@ class Tuner:
     @property
     def setting(self) -> Setting | None:
         """The setting in force, None while nothing is tuned."""
-        return None if self._conductor is None else self._conductor.in_force
+        return None if self._conductor is None else self._conductor.standing.in_force
 
     @property
     def settled(self) -> bool:
@@ -199,7 +202,7 @@ class Tuner:
         if conductor.stage is Stage.OFF:
             last = conductor.notes[-1:] if conductor.gave_up else []
             return last[0] if last else f"the tuning is over, after {count} trials"
-        setting = conductor.plan.account.show(conductor.asked)
+        setting = conductor.plan.account.show(conductor.standing.asked)
         return (
             f"{conductor.stage.value} {setting} for {conductor.purpose.value}, {count} trials done"
         )
@@ -229,7 +232,10 @@ class Tuner:
         space, note = space_around(self._joint, prior, self._free)
         self.notes += [] if note is None else [note]
         clock = self.device.clock
-        self._conductor = Conductor(self._plan(space), hand, Meter(self.device), clock)
+        # a simulated card is waited for by what launches on it
+        sync = None if self._beside is not None else self._sync
+        windows = Windows(self._precision, Meter(self.device), clock, sync=sync)
+        self._conductor = Conductor(self._plan(space), hand, windows, clock)
         self._idle = True
 
     def _plan(self, space: Space) -> Plan:
@@ -279,7 +285,7 @@ class Tuner:
         if self._beside is None:
             return
         conductor = self._conductor
-        turned = Setting() if conductor is None else conductor.in_force.only([MICRO_BATCH])
+        turned = Setting() if conductor is None else conductor.standing.in_force.only([MICRO_BATCH])
         try:
             self._beside.step(quantity, turned)
         except Exception as error:
