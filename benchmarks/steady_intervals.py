@@ -200,11 +200,11 @@ def trial(draw: Draw, seed: int, bound_s: float) -> Outcome:
     work = Work(batch * max(1, round(PIECE_S / float(known.time_s[0]) / batch)), job.unit)
     true = np.array(truth(case, work.quantity))
     seen = Stalling(device, case, random)
-    meter = Meter(seen)  # type: ignore[arg-type]
+    meter = Meter(seen)
     meter.tick_s  # noqa: B018 - observed while it idles, as the profiler does
     precision = Precision(most_s=bound_s)
     steadily = Steadily(
-        device=seen,
+        device=seen,  # type: ignore[arg-type]
         workload=job,
         meter=meter,
         precision=precision,

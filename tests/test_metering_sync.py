@@ -110,7 +110,7 @@ def test_without_a_way_to_ask_only_the_current_device_is_waited_for(
 ) -> None:
     cards = [Card(), Card()]
     torch = torch_of(cards)
-    del torch._C  # type: ignore[attr-defined]
+    del torch._C
     monkeypatch.setitem(sys.modules, "torch", torch)
     synchronise("auto")
     assert [card.waited for card in cards] == [1, 0]

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -19,7 +21,8 @@ from lowjoule.devices.registry import OpenOptions, open_device
 from lowjoule.errors import IncomparableError, InvalidValueError, UnknownNameError
 from lowjoule.knobs import Applied, Setting
 from lowjoule.tuning import Observation, Problem, Recommendation, Tuner
-from lowjoule.tuning.progress import Gaps, Phase, Progress, rank_here, samples_in
+from lowjoule.tuning.progress import Gaps, Phase, Progress, samples_in
+from lowjoule.tuning.ranks import rank_here
 from lowjoule.workloads import Work, WorkUnit
 
 JOB = "10M samples"
@@ -561,6 +564,77 @@ def test_only_rank_0_of_a_node_tunes(monkeypatch: pytest.MonkeyPatch) -> None:
             tuner.push(Progress(work=32.0, time_s=now_s, phase=Phase.STEP, rank=1))
         assert tuner.status.startswith("measuring")
         assert tuner.result() is None
+
+
+def test_each_rank_is_told_who_tunes_what(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    card = LoopCard()
+    with caplog.at_level(logging.INFO, "lowjoule"):
+        first, other = tuned(card, rank=0), tuned(card, rank=3)
+    assert card.identity.uuid in first.notes[0]
+    assert "3 other ranks of this node turn nothing" in first.notes[0]
+    assert "rank 3 turns nothing" in other.status
+    assert "rank 0" in other.status
+    assert "each_rank=True" in other.status
+    assert len(caplog.records) == 2
+
+
+def test_ranks_with_a_card_each_tune_their_own() -> None:
+    cards = [LoopCard(seed=seed) for seed in range(2)]
+    ranks = [tuned(card, rank=n, each_rank=True) for n, card in enumerate(cards)]
+    with ranks[0], ranks[1]:
+        for card, tuner in zip(cards, ranks, strict=True):
+            train(tuner, card)
+            assert tuner.settled
+            assert card.true_eds(Setting(card.values)) <= card.best_eds() * 1.01
+    assert all(Setting(card.values) == DEFAULT for card in cards)
+
+
+def test_ranks_that_name_one_card_do_not_fight() -> None:
+    card = LoopCard()
+    ranks = [tuned(card, rank=n, each_rank=True) for n in range(2)]
+    with ranks[0], ranks[1]:
+        for _ in range(200):
+            card.work()
+            for tuner in ranks:
+                tuner.step()
+        assert ranks[0].status.split()[0] in {"measuring", "settling", "turning"}
+        assert "rank 1 tunes nothing" in ranks[1].status
+        assert "one process turns a device" in ranks[1].status
+    assert Setting(card.values) == DEFAULT
+
+
+RANK = """
+import os, sys
+import lowjoule as lj
+device = lj.open_device("sim:rtx4090")
+with lj.Tuner(device, workload="resnet50", samples_per_step=64, window_s=2.0, each_rank=True) as t:
+    print(t.status, flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_processes_of_a_node_turn_a_card_one_at_a_time() -> None:
+    """A claim holds for the whole machine: whoever comes second leaves the card alone."""
+    command, pipe = [sys.executable, "-c", RANK], subprocess.PIPE
+    said = []
+    with contextlib.ExitStack() as ended:
+        for rank in range(2):
+            made = subprocess.Popen(
+                command,
+                stdin=pipe,
+                stdout=pipe,
+                text=True,
+                env={**os.environ, "LOCAL_RANK": str(rank)},
+            )
+            ended.callback(made.communicate, "")
+            assert made.stdout is not None
+            said.append(made.stdout.readline())
+    assert said[0].startswith("measuring")
+    assert said[1].startswith("rank 1 tunes nothing")
+    assert "process" in said[1]
 
 
 def test_events_alone_drive_a_tuner() -> None:

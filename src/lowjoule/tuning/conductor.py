@@ -65,6 +65,7 @@ class Conductor:
         self._since_s = self._settled_s = 0.0
         self._pending: tuple[Trial, Estimate | None] | None = None
         self._last_error = ""
+        self._callback_failed = False
 
     def push(self, progress: Progress) -> None:
         """Take in what the loop tells."""
@@ -245,6 +246,10 @@ class Conductor:
         try:
             turned = self.standing.settle_on(own)
         except Exception as error:  # noqa: BLE001 - the user's callback: a trial fails, not the loop
+            if not self._callback_failed:
+                self._callback_failed = True
+                shown = self.plan.account.show(self.standing.asked)
+                log.warning("accumulate failed for %s: %s: %s", shown, type(error).__name__, error)
             self.failed(error)
             return
         latency_s = max((self.space.knob(name).latency_s for name in turned), default=0.0)

@@ -25,7 +25,8 @@ from lowjoule.tuning.conductor import Conductor, Stage
 from lowjoule.tuning.hand import Hand
 from lowjoule.tuning.linear import LinearSearch
 from lowjoule.tuning.loop_space import free_knobs, loop_space, open_named, workload_of
-from lowjoule.tuning.progress import Phase, Progress, rank_here, samples_in
+from lowjoule.tuning.progress import Phase, Progress, samples_in
+from lowjoule.tuning.ranks import left_to_first, others_here, rank_here, tunes_alone
 from lowjoule.tuning.result import TuneResult
 from lowjoule.tuning.round import Plan, Purpose
 from lowjoule.tuning.search import Problem, Search
@@ -55,7 +56,9 @@ class Tuner:
     `samples_per_step`; the loop's own is `micro_batch`, by default the whole batch, and a larger
     one is not tried. `job` is the work of the whole training. A simulated device takes the
     card's place: it runs `workload` beside the loop, which takes its time. Of several ranks on a
-    node only rank 0 tunes; the others count nothing and turn nothing.
+    node only rank 0 tunes; the others count nothing and turn nothing. With `each_rank` each tunes
+    the device that it names, its own, as if it were alone. `sync` says how work that a device only
+    has in its queue is told from work that is done (see `measure`).
 
     Where the loop tells nothing for `expires_s` (a notebook left open), what was found is put back
     and the tuning is over.
@@ -83,9 +86,11 @@ class Tuner:
         expires_s: float | None = 1800.0,
         sync: Sync = "auto",
         rank: int | None = None,
+        each_rank: bool = False,
     ) -> None:
         self.rank = rank_here() if rank is None else rank
         self.notes: list[str] = []
+        self._tunes = each_rank or not self.rank
         self._samples = samples_per_step
         wanted = EDS() if objective is None else objective
         self._objective, self._constraints, self._job = goal_of(wanted, constraints, job)
@@ -99,12 +104,14 @@ class Tuner:
         self._beside: Beside | None = None
         self._hand: Hand | None = None
         self._process: int | None = None
-        if self.rank:
-            self.notes.append(f"rank {self.rank} leaves the tuning to rank 0 of its node")
+        if not self._tunes:
+            self._say(left_to_first(self.rank, device))
             return
         self.device = open_named(device, workload, samples_per_step)
         self.workload = workload_of(self.device, workload)
         self._choose(knobs, micro_batch)
+        if (others := others_here()) and not each_rank:
+            self._say(tunes_alone(self.rank, self.device, others))
 
     def _choose(self, knobs: Iterable[str] | None, micro_batch: int | None) -> None:
         """Find what can be turned; raises what is wrong with the arguments."""
@@ -127,9 +134,13 @@ class Tuner:
             held = self._joint.default.only(n for n in self._joint.names if n not in own)
             self._beside = Beside(self.device, self.workload, held)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Copy as one that turns nothing: a data loader's worker may be handed the tuner too."""
+        return _copied, (self.rank,)
+
     def __enter__(self) -> Tuner:
         self._entered += 1
-        if self._entered == 1 and not self.rank:
+        if self._entered == 1 and self._tunes:
             self._guarded(self._begin)
         return self
 
@@ -226,8 +237,9 @@ class Tuner:
         try:
             prior = hand.take()
         except BusyError as error:
-            self.notes.append(f"nothing is tuned here: {error.problem}")
-            log.info("nothing is tuned here: %s", error)
+            self._say(
+                f"rank {self.rank} tunes nothing: {error.problem}; one process turns a device"
+            )
             return
         space, note = space_around(self._joint, prior, self._free)
         self.notes += [] if note is None else [note]
@@ -266,7 +278,7 @@ class Tuner:
         self._step(count)
 
     def _step(self, samples: float | None) -> None:
-        if self._pauses or self.rank:
+        if self._pauses or not self._tunes:
             return
         if not self._entered:
             self._warn("step() was called outside of the tuner's with: nothing is tuned")
@@ -354,6 +366,16 @@ class Tuner:
             self._warned = True
             log.warning("%s", text)
 
+    def _say(self, text: str) -> None:
+        self._note(text)
+        log.info("%s", text)
+
     def _note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)
+
+
+def _copied(rank: int) -> Tuner:
+    made = Tuner(rank=rank or 1)
+    made.notes = ["this is a copy: the tuning is where the tuner was made"]
+    return made

@@ -8,6 +8,8 @@ a window) the device is waited for.
 
 from __future__ import annotations
 
+import logging
+
 from lowjoule.clock import Clock
 from lowjoule.errors import LowjouleError
 from lowjoule.metering import Edge, Meter
@@ -15,6 +17,8 @@ from lowjoule.metering.sync import Mark, Sync, mark, synchronise
 from lowjoule.profiling import Precision, Recording, Verdict
 from lowjoule.profiling.recording import is_throttled, sample_length_s
 from lowjoule.tuning.progress import Gaps, Progress
+
+log = logging.getLogger("lowjoule.tuning")
 
 _MOST_MISSES = 3
 _MOST_GAPS = 3
@@ -36,18 +40,20 @@ class Windows:
         self._retry_s = -1.0
         self._mark: Mark | None = None
         self._behind = 0.0
+        self._problem = ""
         self.recording = self._new()
         self.recording.open(None)
         self.recording.pause(None)  # what is before the first step is nobody's
 
     @property
     def notes(self) -> list[str]:
-        """What was left out."""
+        """What was left out, and what went wrong."""
         gaps_s = self._gaps_s
+        said = [self._problem] if self._problem else []
         if not gaps_s:
-            return []
+            return said
         counted = f"{len(gaps_s)} gap{'s' if len(gaps_s) > 1 else ''} between steps"
-        return [f"{counted} ({max(gaps_s):.3g} s the longest) were left out as pauses"]
+        return [*said, f"{counted} ({max(gaps_s):.3g} s the longest) were left out as pauses"]
 
     def step(self, progress: Progress) -> None:
         """Count a step, unless what was before it was a pause that nobody declared."""
@@ -123,8 +129,9 @@ class Windows:
 
     def _edge(self, *, wait: bool = False) -> Edge | None:
         """Read the device; None, counted, where it does not answer."""
-        if wait:
-            synchronise(self._sync)
+        if wait and (problem := synchronise(self._sync)) and not self._problem:
+            self._problem = problem
+            log.warning("%s", problem)
         try:
             edge = self._meter.edge()
         except (LowjouleError, OSError) as error:
