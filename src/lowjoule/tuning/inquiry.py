@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from lowjoule.knobs import Setting
 from lowjoule.profiling import Trial
@@ -17,8 +19,10 @@ class Inquiry:
     """Holds the trials of one search, the default's first, and has the default measured again.
 
     After `again_after` trials of other settings the default is due, and once more when the search
-    is done (0: never). What the search is told is corrected to how things stand at the last of
-    these (`Drift`); when that changes, the search is begun anew and told all of it again.
+    is done (0: never). Where that shows that figures have moved, the search is begun anew and told
+    all trials, corrected to how things stand now (`Drift`); the default's as one, so that what is
+    measured again for this takes nothing of what the search may draw. A search that was done and
+    finds more to try then tries `again_after` settings at most.
     """
 
     def __init__(
@@ -29,22 +33,23 @@ class Inquiry:
         self.drift: Drift | None = None
         self._make = make
         self._search = make(problem)
-        self._told: Drift | None = None
         self._again_after = again_after
         self._since = 0
+        self._due = self._ends = False
+        self._told: Drift | None = None
 
     def tell(self, trial: Trial) -> None:
         """Take in what came of a trial."""
+        again = self._due and trial.asked == self.problem.default
         self.trials.append(trial)
-        if trial.asked != self.problem.default:
-            self._since += 1
-        else:
-            self._since = 0
+        self._since = 0 if trial.asked == self.problem.default else self._since + 1
+        self._due = False
+        if again:
             self.drift = Drift.of(self.references)
             if self._has_moved():
                 self._begin_anew()
-                return
-        self._search.tell(self.corrected(trial))
+        else:
+            self._search.tell(self.corrected(trial))
 
     def confirm(self, trial: Trial) -> None:
         """Tell the search of a window that is none of its trials, and costs nothing."""
@@ -52,12 +57,19 @@ class Inquiry:
 
     def ask(self) -> Setting | None:
         """Return the setting to try next, the default where it is due, None when all is done."""
-        if self._again_after and self._since >= self._again_after:
-            return self.problem.default
+        if not self._again_after:
+            return self._search.ask()
+        if self._since >= self._again_after:
+            return None if self._ends else self._again()
         setting = self._search.ask()
-        if setting is None and self._again_after and self._since > 1:
-            return self.problem.default
+        if setting is None and self._since > 1 and not self._ends:
+            self._ends = True
+            return self._again()
         return setting
+
+    def _again(self) -> Setting:
+        self._due = True
+        return self.problem.default
 
     def recommend(self) -> Recommendation:
         """Return the best so far; raises `InfeasibleError` when nothing told is feasible."""
@@ -105,5 +117,26 @@ class Inquiry:
     def _begin_anew(self) -> None:
         self._told = self.drift
         self._search = self._make(self.problem)
-        for trial in self.trials:
-            self._search.tell(self.corrected(trial))
+        seen = self.observations
+        defaults = [one for one in seen if one.asked == self.problem.default]
+        self._search.tell(_pooled(defaults))
+        for one in seen:
+            if one.asked != self.problem.default:
+                self._search.tell(one)
+
+
+def _pooled(seen: Sequence[Observation]) -> Observation:
+    """Return trials of one setting as one: means, all their work, and what the mean is known to."""
+    good = [one for one in seen if one.failure is None]
+    if not good:
+        return seen[-1]
+    changed: dict[str, float | None] = {
+        name: math.fsum(getattr(one, name) for one in good) / len(good)
+        for name in ("time_s", "energy_j")
+    }
+    for name in ("time_sd_s", "energy_sd_j"):
+        told = [sd for one in good if (sd := getattr(one, name)) is not None]
+        changed[name] = math.hypot(*told) / len(told) if told else None
+    for name in ("work", "overhead_s", "overhead_j"):
+        changed[name] = math.fsum(getattr(one, name) for one in seen) / len(seen)
+    return replace(good[-1], **changed)  # type: ignore[arg-type]

@@ -74,7 +74,10 @@ class Recommendation:
 
 
 class Search(Protocol):
-    """An ask/tell search. Tells may come in any number and order, of settings never asked too."""
+    """An ask/tell search. Tells may come in any number and order, of settings never asked too.
+
+    A new one that is told what another was told goes on where that was.
+    """
 
     def ask(self) -> Setting | None:
         """Return the setting to try next, or None when the search is done."""
