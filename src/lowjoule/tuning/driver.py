@@ -87,13 +87,11 @@ class Driver:
             profiler = Profiler(claim, self.device, self.workload, window_s=self._window_s)
             warming = None if profiler.replayed else self._ran(profiler.warm_up(self.space.default))
             first = self._ran(profiler.measure(self.space.default))
-            if warming is not None:
-                first = _with_price_of(warming, first)
             job = self.job or self._assumed_job(first)
             # a table does not drift
             again_after = 0 if profiler.replayed else self._again_after
             inquiry = Inquiry(self._search, self._problem(job), again_after=again_after)
-            self._tell(inquiry, first)
+            self._tell(inquiry, first, warming)
             while (setting := inquiry.ask()) is not None:
                 self._tell(inquiry, profiler.measure(setting))
         self.notes += [*inquiry.notes, *claim.notes]
@@ -120,8 +118,9 @@ class Driver:
             )
         return trial
 
-    def _tell(self, inquiry: Inquiry, trial: Trial) -> None:
-        self._trials.append(trial)
+    def _tell(self, inquiry: Inquiry, trial: Trial, warming: Trial | None = None) -> None:
+        """Tell the search of a trial; what a warm-up took is the job's price, and not its own."""
+        self._trials.append(trial if warming is None else _with_price_of(warming, trial))
         inquiry.tell(trial)
         if self._on_trial is not None:
             self._on_trial(
