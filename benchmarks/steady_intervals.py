@@ -31,7 +31,7 @@ from report import Report
 WORKLOAD = "resnet50"
 PIECE_S = 0.1
 TRUTH_PIECES = 800
-LIMITED_PIECES = 1000
+LIMITED_PIECES = 3000
 LIMITED_W = 280.0
 LONG = 1e7
 Floats = NDArray[np.float64]
