@@ -58,13 +58,15 @@ class Course:
 class Asymptote:
     """What is believed of the steady value: a mixture of normal distributions.
 
-    `sd` is the standard deviation of the mean of the window, if nothing moved.
+    `sd` is the standard deviation of the mean of the window, if nothing moved, with what is not
+    known of the noise in it; `likely_sd` the likeliest, which few stretches do not make larger.
     """
 
     means: Floats
     sds: Floats
     weights: Floats
     sd: float
+    likely_sd: float
 
     @property
     def mean(self) -> float:
@@ -113,9 +115,11 @@ def asymptote(course: Course) -> Asymptote:
     likely = likely - 0.5 * np.log(determinant) - np.log(believed)[:, None] + doubts[:, None]
     weights = np.exp(likely - likely.max())
     weights /= weights.sum()
-    variance = float(np.sum(weights * sigmas**2)) / count + (course.counter / count) ** 2
+    of_sigmas = weights.sum(axis=0)
+    squares = float(of_sigmas @ sigmas**2), float(np.exp(2.0 * (of_sigmas @ np.log(sigmas))))
+    sd, likely_sd = (np.sqrt(one / count + (course.counter / count) ** 2) for one in squares)
     return Asymptote(
-        1.0 + steady, np.sqrt(of_shape / determinant), weights, float(np.sqrt(variance))
+        1.0 + steady, np.sqrt(of_shape / determinant), weights, float(sd), float(likely_sd)
     )
 
 

@@ -339,6 +339,6 @@ def _mean(
         value=value,
         half=half * value,
         ahead=found.mean - 1.0,
-        spread=found.sd * value,
+        spread=found.likely_sd * value,
         confidence=confidence,
     )
