@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 import threading
-import types
 from pathlib import Path
 from typing import Any
 
@@ -479,23 +478,6 @@ def test_sync_is_called_at_both_edges_and_its_failure_is_a_note() -> None:
         device.clock.sleep(0.5)
     assert "no stream" in window.notes[0]
     assert window.energy_j == pytest.approx(50.0, rel=0.02)
-
-
-@pytest.mark.parametrize("initialised", [True, False])
-def test_auto_waits_only_for_a_framework_that_is_in_use(
-    monkeypatch: pytest.MonkeyPatch, initialised: bool
-) -> None:
-    waited: list[int] = []
-    torch = types.ModuleType("torch")
-    torch.cuda = types.SimpleNamespace(  # type: ignore[attr-defined]
-        is_initialized=lambda: initialised,
-        device_count=lambda: 2,
-        synchronize=waited.append,
-    )
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    with measure("w", devices=[]):
-        pass
-    assert waited == ([0, 1, 0, 1] if initialised else [])
 
 
 def test_auto_imports_nothing() -> None:

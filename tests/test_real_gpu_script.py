@@ -40,10 +40,12 @@ def test_it_reports_all_and_writes_nothing(fake_nvml: Callable[..., FakeNvml]) -
         "The energy counter moves every",
         "sample (energy and power)",
         "counter over integral",
-        "| 512 |",
+        "| 16 |",
         "Settings before and after are the same.",
     ):
         assert part in done.stdout, done.stdout
+    # the time it may take is a promise: on a busy machine the largest batches are left, and named
+    assert "| 512 |" in done.stdout or "no time left for batches" in done.stdout, done.stdout
     # where CUDA is not to be had nobody takes the figures for those of work on the GPU
     assert "torch" in done.stdout
     assert fake.writes() == []
