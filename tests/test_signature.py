@@ -197,3 +197,15 @@ def test_a_task_needs_a_name_and_a_device() -> None:
         MeasuredTask.of(profile, Signature(device=DeviceFigures(model="X")))
     decode = Signature(workload=load("llama-3.1-8b-decode"), device=DeviceFigures(model="X"))
     assert MeasuredTask.of(profile, decode).model == "llama-3.1-8b"
+
+
+def test_of_an_unknown_workload_the_times_alone_are_known(tmp_path: Path) -> None:
+    opened = open_device("sim:a100")
+    assert isinstance(opened, SimulatedDevice)
+    space = opened.joint_space(load("gpt2")).free(["power_limit", "batch_size"])
+    profile = opened.survey(load("gpt2"), space)
+    with Store.open(tmp_path / "a.sqlite") as store:
+        store.add(records_of(profile, opened.identity, Workload(name="mine")))
+        (task,) = tasks_of(store)
+    assert (task.model, task.workload) == ("mine", None)
+    assert task.device.operations_per_s is None

@@ -56,12 +56,19 @@ class MeasuredTask:
             )
 
     @classmethod
-    def of(cls, profile: Profile, signature: Signature, *, name: str | None = None) -> MeasuredTask:
+    def of(
+        cls,
+        profile: Profile,
+        signature: Signature,
+        *,
+        name: str | None = None,
+        model: str | None = None,
+    ) -> MeasuredTask:
         """Return the task of a stored profile and what is known of it.
 
-        Its name is `name`, or the workload's; its model what the workload says, or that name. The
-        default is the profile's own, or the signature's. Raises `InvalidValueError` where neither
-        names a workload or a default, or the device is not known.
+        Its name is `name`, or the workload's; its model `model`, or what the workload says, or its
+        name. The default is the profile's own, or the signature's. Raises `InvalidValueError`
+        where nothing names the task or a default, or the device is not known.
         """
         workload, device = signature.workload, signature.device
         called = name or (None if workload is None else workload.name)
@@ -72,9 +79,11 @@ class MeasuredTask:
             )
         if profile.default is None and signature.default is not None:
             profile = profile.against(signature.default.only(profile.settings))
+        if model is None and workload is not None:
+            model = workload.model or workload.name
         return cls(
             name=called,
-            model=(workload.model if workload is not None else None) or called,
+            model=model or called,
             device=device,
             profile=profile,
             workload=workload,

@@ -102,6 +102,7 @@ def _task(records: Sequence[Record], *, alone: bool) -> MeasuredTask | None:
             profile.against(default),
             signature,
             name=name if alone else f"{name}, {show_values(held)}",
+            model=records[0].workload if signature.workload is None else None,
         )
         prepare(task)
     except InvalidValueError:
