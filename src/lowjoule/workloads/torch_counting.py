@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+_OWN = frozenset({"aten", "prim", "prims"})
+
 
 @dataclass(slots=True)
 class Counts:
@@ -21,7 +23,8 @@ class Counts:
     `weight_bytes` is the part of `traffic_bytes` that reads parameters and writes their
     gradients. `saved_bytes` is what a training keeps for its backward pass, `working_bytes` the
     most that one operator holds; both without parameters. `operators` counts those that move
-    data, each a kernel launch.
+    data, each a kernel launch. `opaque` names operators that are not PyTorch's own (packed
+    quantised layers, kernels of other libraries): what they do inside cannot be told.
     """
 
     operations: float = 0.0
@@ -30,6 +33,7 @@ class Counts:
     saved_bytes: float = 0.0
     working_bytes: float = 0.0
     operators: int = 0
+    opaque: set[str] = field(default_factory=set)
     seen: set[int] = field(default_factory=set, repr=False)
 
 
@@ -136,6 +140,8 @@ def _traffic_mode(counts: Counts, weights: set[int]) -> Any:
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             result = func(*args, **(kwargs or {}))
+            if func.namespace not in _OWN:
+                counts.opaque.add(str(func._schema.name))
             read = list(tensors([args, kwargs or {}]))
             written = list(tensors(result))
             if _moves(func, read, written):
