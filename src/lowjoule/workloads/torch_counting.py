@@ -73,6 +73,18 @@ def count(module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Coun
     return counts
 
 
+def count_step(step: Callable[[], object]) -> Counts:
+    """Run `step` and return the operations and the traffic of all that PyTorch does in it."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    counts = Counts()
+    counter = FlopCounterMode(display=False, custom_mapping=_cpu_attention())
+    with counter, _traffic_mode(counts, set()):
+        step()
+    counts.operations = float(counter.get_total_flops())
+    return counts
+
+
 def tensors(value: Any) -> Iterator[Any]:
     """Yield the tensors in nested tuples, lists and mappings, in order."""
     import torch
