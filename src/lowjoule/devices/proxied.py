@@ -12,6 +12,7 @@ from lowjoule.devices.interface import (
     Coverage,
     Device,
     FastSampled,
+    Figured,
     Identity,
     Reading,
     Told,
@@ -25,7 +26,7 @@ from lowjoule.errors import (
 )
 from lowjoule.knobs import BATCH_SIZE, Applied, Setting, Space
 from lowjoule.profile import Profile
-from lowjoule.workloads import Work, Workload
+from lowjoule.workloads import DeviceFigures, Work, Workload
 from lowjoule.workloads.proxies import PROXIES, Proxy, need_torch, workload_of
 
 _KINDS = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
@@ -86,6 +87,12 @@ class ProxiedDevice:
     def apply(self, setting: Setting) -> Applied:
         """Write `setting` on the device, as it does it."""
         return self.device.apply(setting)
+
+    def figures(self) -> DeviceFigures:
+        """Return what the device tells of its kind."""
+        if isinstance(self.device, Figured):
+            return self.device.figures()
+        return DeviceFigures(model=self.identity.model)
 
     def workload_names(self) -> tuple[str, ...]:
         """Return the proxies' names."""
