@@ -17,8 +17,9 @@ from lowjoule.control import Claim
 from lowjoule.devices.registry import OpenOptions, open_device
 from lowjoule.errors import IncomparableError, InvalidValueError, UnknownNameError
 from lowjoule.knobs import Applied, Setting
+from lowjoule.metering.ranks import rank_here
 from lowjoule.tuning import Observation, Problem, Recommendation, Tuner
-from lowjoule.tuning.progress import Gaps, Phase, Progress, rank_here, samples_in
+from lowjoule.tuning.progress import Gaps, Phase, Progress, samples_in
 from lowjoule.workloads import Work, WorkUnit
 
 JOB = "10M samples"

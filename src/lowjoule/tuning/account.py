@@ -9,7 +9,15 @@ import numpy as np
 
 from lowjoule.devices.interface import Identity
 from lowjoule.errors import InvalidValueError
-from lowjoule.knobs import POWER_LIMIT, Knob, Setting, Space, show_setting, turnable
+from lowjoule.knobs import (
+    MODULE_POWER_LIMIT,
+    POWER_LIMIT,
+    Knob,
+    Setting,
+    Space,
+    show_setting,
+    turnable,
+)
 from lowjoule.objectives import Deadline, EnergyBudget, parse_constraint, parse_objective
 from lowjoule.objectives.objective import Constraint, Objective, Outcome
 from lowjoule.profiling import Trial
@@ -69,7 +77,7 @@ def _as_found(knob: Knob, found: Setting) -> Knob:
         return knob
     value = found[knob.name]
     values = [*knob.values, *(() if value in knob.values else (value,))]
-    if knob.name == POWER_LIMIT:
+    if knob.name in {POWER_LIMIT, MODULE_POWER_LIMIT}:
         values = [one for one in values if float(one) <= float(value)]
     ordered = values if isinstance(value, str) else sorted(values, key=float)
     return replace(knob, values=tuple(ordered), default=value)

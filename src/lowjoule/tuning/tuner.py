@@ -15,6 +15,7 @@ from lowjoule.devices.interface import Device, WorkDevice
 from lowjoule.errors import BusyError, InvalidValueError
 from lowjoule.knobs import MICRO_BATCH, Setting, Space
 from lowjoule.metering import Meter
+from lowjoule.metering.ranks import rank_here
 from lowjoule.objectives import EDS
 from lowjoule.objectives.objective import Constraint, Objective
 from lowjoule.profiling import Precision
@@ -24,7 +25,7 @@ from lowjoule.tuning.conductor import Conductor, Stage
 from lowjoule.tuning.hand import Hand
 from lowjoule.tuning.linear import LinearSearch
 from lowjoule.tuning.loop_space import free_knobs, loop_space, open_named, workload_of
-from lowjoule.tuning.progress import Phase, Progress, rank_here, samples_in
+from lowjoule.tuning.progress import Phase, Progress, samples_in
 from lowjoule.tuning.result import TuneResult
 from lowjoule.tuning.round import Plan, Purpose
 from lowjoule.tuning.search import Problem, Search
