@@ -38,9 +38,9 @@ class Steadily:
         sample_s = sample_length_s(self.precision, tick_s)
         recording = Recording(self.precision, sample_s=sample_s, tick_s=tick_s)
         recording.resume(begin)
-        recording.open(self.meter.edge())
         work = following_work = self.steps(1.0)
         running = self._launch(work, rest)
+        recording.open(self.meter.edge())  # what is made ready in the first launch is no work
         last_s = self.device.clock.now_s()
         verdict = Verdict.MORE
         while verdict is Verdict.MORE:

@@ -17,10 +17,12 @@ from lowjoule.devices.nvml.abilities import is_administrator, knob_abilities, se
 from lowjoule.devices.nvml.controls import PERSISTENCE, LockedClock, controls
 from lowjoule.devices.nvml.driver import DRIVER, Driver
 from lowjoule.devices.nvml.fields import field_values
+from lowjoule.devices.nvml.figures import board_figures
 from lowjoule.devices.nvml.visible import Seen
 from lowjoule.errors import UnsupportedError
 from lowjoule.knobs import Applied, Setting, Space, Value
 from lowjoule.source import Source
+from lowjoule.workloads import DeviceFigures
 
 _POLL_S = 0.001
 _MOVES = 6
@@ -159,6 +161,10 @@ class NvmlDevice:
                 *found,
                 *knob_abilities(self._driver, self._uuid, self._controls, administrator),
             )
+
+    def figures(self) -> DeviceFigures:
+        """Return top clocks, memory and its bandwidth, and cores, as far as the driver says."""
+        return board_figures(self._driver, self._uuid, self.identity.model)
 
     @property
     def unread(self) -> frozenset[str]:
