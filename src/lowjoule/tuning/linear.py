@@ -9,7 +9,7 @@ from lowjoule.errors import InvalidValueError
 from lowjoule.knobs import Setting
 from lowjoule.objectives.objective import Floats
 from lowjoule.tuning.choice import objective_sd
-from lowjoule.tuning.judgement import Judge, Judgement
+from lowjoule.tuning.judgement import Believed, Judge, Judgement
 from lowjoule.tuning.ledger import (
     COLUMNS,
     Entry,
@@ -83,11 +83,11 @@ class LinearSearch:
         first = self._first(bool(entries))
         if first is not None or not entries:
             return first
-        judge = Judge(self._ledger, entries, self._fits(entries))
-        here = judge.judge([], self._rows(entries, []))
+        judge, fits = Judge(self._ledger, entries), self._fits(entries)
+        here = judge.judge([], believed(fits, self._rows(entries, [])))
         candidates = self._candidates(here, entries)
         rows = self._rows(entries, candidates)
-        view = judge.judge(candidates, rows)
+        view = judge.judge(candidates, believed(fits, rows))
         return self._pick(view, view.gains() * self._chance_to_run(rows, len(entries)), rows)
 
     def recommend(self) -> Recommendation:
@@ -100,7 +100,7 @@ class LinearSearch:
         if not entries:
             raise self._ledger.nothing_feasible([], np.empty(0))
         fits = self._fits(entries)
-        view = Judge(self._ledger, entries, fits).judge([], self._rows(entries, []))
+        view = Judge(self._ledger, entries).judge([], believed(fits, self._rows(entries, [])))
         best = view.likeliest()
         if best is None:
             raise self._ledger.nothing_feasible(entries, view.excess)
@@ -222,3 +222,14 @@ class LinearSearch:
                 floor = np.array([entry.relative_sd(name) or 0.0 for entry in entries]) ** 2
                 fits[name] = self._surface.fit(rows, np.log(np.array(means)), counts, floor)
         return fits
+
+
+def believed(fits: dict[str, Fit], rows: Floats) -> Believed:
+    """Return what `fits` say at `rows`, columns independent of one another."""
+    found = {name: fit.at(rows) for name, fit in fits.items()}
+    return Believed(
+        means={name: one[0] for name, one in found.items()},
+        covariances={(name, name): one[1] for name, one in found.items()},
+        variances={(name, name): one[2] for name, one in found.items()},
+        noise_vars={name: fit.noise_var for name, fit in fits.items()},
+    )
