@@ -10,7 +10,7 @@ grid (Rasmussen & Williams 2006, eqs. 2.25, 2.26 and 5.8).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,6 +92,25 @@ class Posterior:
     covariance: Floats
     variance: Floats
     noise_var: Floats
+    evidence: float
+
+
+def mixed(parts: Sequence[Posterior]) -> Posterior:
+    """Return the moments of a mixture of beliefs, each as likely as its evidence says."""
+    weights = np.exp(np.array([one.evidence for one in parts]) - max(p.evidence for p in parts))
+    weights = weights / weights.sum()
+    mean = np.sum([w * one.mean for w, one in zip(weights, parts, strict=True)], axis=0)
+    told = parts[0].covariance.shape[2]
+    covariance, variance = np.zeros_like(parts[0].covariance), np.zeros_like(parts[0].variance)
+    noise_var = np.zeros(2)
+    for weight, one in zip(weights, parts, strict=True):
+        away = one.mean - mean
+        between = away[:told].T[:, None, :, None] * away.T[None, :, None, :]
+        covariance += weight * (one.covariance + between)
+        variance += weight * (one.variance + away.T[:, None, :] * away.T[None, :, :])
+        noise_var += weight * one.noise_var
+    evidence = max(p.evidence for p in parts)
+    return Posterior(mean, covariance, variance, noise_var, evidence)
 
 
 class Belief:
@@ -128,10 +147,11 @@ class Belief:
         figures = self._start(y, told.rows)
         for _ in range(2):
             figures = self._likeliest(figures, told, y, blocks, strength, noise)
-            strength, noise = self._tune(figures, told, y, blocks)
+            strength, noise, evidence = self._tune(figures, told, y, blocks)
         figures = self._likeliest(figures, told, y, blocks, strength, noise)
         self._figures = figures
-        return self._at(figures, told, y, blocks, strength, noise, rows, units)
+        self.tuned = (strength, noise)
+        return self._at(figures, told, y, blocks, strength, noise, rows, units, evidence)
 
     def _units(self, told: Told) -> Floats:
         """Return log time of the first told row, and the log power that the figures are over."""
@@ -217,7 +237,7 @@ class Belief:
                     break
         return figures
 
-    def _tune(self, figures: Floats, told: Told, y: Floats, blocks: Floats) -> tuple[float, float]:
+    def _tune(self, figures: Floats, told: Told, y: Floats, blocks: Floats) -> tuple[float, float, float]:
         """Return the likeliest strength of what physics leaves, and noise, on the grid."""
         prior = self._scatter
         strengths, factors = (one.ravel() for one in np.meshgrid(_GRID, _GRID, indexing="ij"))
@@ -234,8 +254,11 @@ class Belief:
         doubts = np.log(strengths) ** 2 + np.log(factors) ** 2
         fit = -0.5 * np.sum(white[:, :, 0] ** 2, axis=1) - logdet
         fit -= 0.5 * doubts / math.log(prior.doubt) ** 2
-        best = int(np.argmax(fit))
-        return float(strengths[best]), float(prior.noise_sd * factors[best])
+        likely = np.exp(fit - fit.max())
+        likely /= likely.sum()
+        strength = math.sqrt(float(likely @ strengths**2))
+        evidence = float(fit.max()) + math.log(float(np.exp(fit - fit.max()).sum()))
+        return strength, prior.noise_sd * math.sqrt(float(likely @ factors**2)), evidence
 
     def _at(
         self,
@@ -247,6 +270,7 @@ class Belief:
         noise: float,
         rows: Rows,
         units: Floats,
+        evidence: float,
     ) -> Posterior:
         count, total = len(told.rows), len(rows)
         slope = self._slopes(figures, rows)
@@ -271,7 +295,7 @@ class Belief:
         left = np.einsum("jak,jbn->abkn", own, each, optimize=True)
         shift = np.array([units[0], units[0] + units[1]])
         floor = np.maximum(noise**2, told.floor_var.mean(axis=0))
-        return Posterior(mean.reshape(2, total).T + shift, cross - left, variance, floor)
+        return Posterior(mean.reshape(2, total).T + shift, cross - left, variance, floor, evidence)
 
 
 def _energy(found: Floats) -> Floats:

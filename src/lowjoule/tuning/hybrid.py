@@ -2,127 +2,244 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lowjoule.covariance import Covariance
-from lowjoule.knobs import Setting, Space
+from lowjoule.knobs import BATCH_SIZE, MICRO_BATCH, Setting, Space
 from lowjoule.objectives.objective import Floats
 from lowjoule.prediction.features import KNOBS, Activity, DeviceFigures
 from lowjoule.prediction.predictor import Predictor
 from lowjoule.prediction.prior import TaskPrior, generic_prior, learned_prior
 from lowjoule.prediction.tasks import scale_of
-from lowjoule.tuning.belief import Belief, Rows, Scatter, Told
+from lowjoule.tuning.belief import Belief, Posterior, Rows, Scatter, Told, mixed
+from lowjoule.tuning.grid import coarse, lines_through
 from lowjoule.tuning.judgement import Believed, Judge, Judgement
-from lowjoule.tuning.ledger import COLUMNS, Entry, Ledger
-from lowjoule.tuning.linear import LinearSearch
-from lowjoule.tuning.search import Problem
+from lowjoule.tuning.ledger import COLUMNS, Entry
+from lowjoule.tuning.linear import CLOSE_WORTH
+from lowjoule.tuning.ledger import scope_of
+from lowjoule.tuning.modelled import ModelledSearch, believed_of
+from lowjoule.tuning.search import Problem, Search
 from lowjoule.tuning.surface import Coordinates, Prior
 from lowjoule.workloads import Workload
+
+MOST_SETTINGS = 3000  # a trial takes seconds, and judging so many settings some tens of ms
+_FINE = 3  # tried settings whose lines are looked at in full
+_FIGURES = COLUMNS[:2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knowledge:
-    """What is known of a task before its first trial; `predictor` None is physics alone."""
+    """What is known of a task before its first trial.
+
+    Without a `predictor` that is physics with generic figures; with one it is a mixture of both,
+    each as likely as the task's own trials make it. `workload` gives static counts, `activity`
+    what was counted at the default.
+    """
 
     device: DeviceFigures
     predictor: Predictor | None = None
     workload: Workload | None = None
     activity: Activity | None = None
 
-    def prior(self, space: Space) -> TaskPrior:
-        if self.predictor is None:
-            return generic_prior(space, self.device)
-        return learned_prior(self.predictor, space, self.device, self.workload, self.activity)
+    def priors(self, space: Space) -> list[TaskPrior]:
+        """Return the beliefs to start from, of the knobs of `space` that are predicted."""
+        found = [generic_prior(space, self.device)]
+        if self.predictor is not None:
+            more = learned_prior(
+                self.predictor, space, self.device, self.workload, self.activity
+            )
+            found.append(more)
+        return found
+
+    def search(self, problem: Problem) -> Search:
+        """Return the hybrid search for `problem`."""
+        return HybridSearch(problem, self)
 
 
-class HybridSearch(LinearSearch):
+class HybridSearch(ModelledSearch):
+    """Tries what is worth its price among all settings of the space, by a predicted belief.
+
+    Before the first trial time and power of every setting are predicted (He et al., Sustainable
+    Computing 2025, predict them first and search around the best); each trial conditions the
+    prediction, physics and all (`tuning.belief`). The next trial is the one with the largest
+    worth for its price over all settings and repeats of those tried (the knowledge gradient of
+    `tuning.judgement`): first trials thereby inform and are good at once. The search is done when
+    no setting anywhere is expected to gain more than it costs over `Problem.remaining_work`, nor
+    more than `smallest_gain`; that the predicted best was tried is not enough. Only what was
+    tried is recommended.
+
+    Knobs that are not predicted (a micro-batch, a precision) are searched with the generic
+    belief of `tuning.surface`. A space of more than `MOST_SETTINGS` is looked at on a coarse grid,
+    and along the lines through the best settings tried in full. What failed rules out what
+    needs at least as much memory.
+
+    `smallest_gain` is the relative gain below which a trial is not worth it: that of a trial that
+    costs a tenth more than one at the best setting, in a job of a hundred trials.
+    """
+
     def __init__(
         self,
         problem: Problem,
         knowledge: Knowledge,
         *,
         max_draws: int | None = None,
-        smallest_gain: float = 0.0005,
+        smallest_gain: float = 0.001,
         scatter: Scatter | None = None,
+        prior: Prior | None = None,
     ) -> None:
-        super().__init__(problem, max_draws=max_draws, smallest_gain=smallest_gain)
-        space = problem.space
-        self._others = tuple(k for k in space.knobs if k.name not in KNOBS and len(k.values) > 1)
-        free = [k.name for k in space.knobs if k.name in KNOBS]
-        self._coordinates = Coordinates(Space(self._others))
-        predicted = space.free([n for n in free])
-        self._belief = Belief(
-            knowledge.prior(predicted), scale_of(space, knowledge.device), self._extra(), scatter
+        super().__init__(
+            problem,
+            max_draws=max_draws,
+            smallest_gain=smallest_gain,
+            first_step=0.25,
+            prior=prior,
         )
-        self._settings = space.settings
-        self._place = {one: n for n, one in enumerate(self._settings)}
-        self._all = self._rows_of(list(self._settings))
-
-    def _extra(self) -> Covariance | None:
-        if not self._others:
-            return None
-        prior = Prior()
-        spans, named = self._coordinates.spans, self._coordinates.named
-        sizes = np.where(named, prior.name_sd, prior.bend * spans)
-        joint = 0.0 if len(sizes) == 1 else float(np.exp(np.mean(np.log(sizes))))
-        return Covariance(sizes, prior.length * spans, named, prior.elasticity, joint)
-
-    def _rows_of(self, settings: list[Setting]) -> Rows:
-        names = [n for n in self._problem.space.names if n in KNOBS]
-        columns = {n: np.array([one.number(n) for one in settings]) for n in names}
-        return self._belief.rows(columns, self._coordinates.of(settings))
+        space = problem.space
+        self._grid = coarse(space, MOST_SETTINGS)
+        others = tuple(k for k in space.knobs if k.name not in KNOBS and len(k.values) > 1)
+        self._coordinates = Coordinates(Space(others))
+        self._named = [name for name in space.names if name in KNOBS]
+        predicted = Space(tuple(k for k in self._grid.knobs if k.name in KNOBS))
+        priors = knowledge.priors(predicted)
+        scale = scale_of(space, knowledge.device)
+        other = _surface_of(self._coordinates, prior or Prior()) if others else None
+        self._beliefs = [Belief(one, scale, other, scatter) for one in priors]
+        self._learned = tuple(note for one in priors[-1:] for note in one.notes)
+        self._settings = self._grid.settings
+        self._parts = self._rows_of(self._settings)
+        self._surface_rows = self._surface.coordinates.of(list(self._settings))
 
     def ask(self) -> Setting | None:
+        """Return the setting to try next, or None when the search is done."""
         if self._ledger.draws >= self._max_draws:
             return None
         entries = self._ledger.measured
         first = self._first(bool(entries))
         if first is not None or not entries:
             return first
+        judge = Judge(self._ledger, entries)
+        here = judge.judge([], self._believed(entries))
+        kept, fine = self._candidates(here, entries)
+        candidates = [*(self._settings[n] for n in kept), *fine]
+        rows = np.concatenate(
+            [self._rows(entries, []), self._surface_rows[kept], self._surface.coordinates.of(fine)]
+        )
+        view = judge.judge(candidates, self._foreseen(entries, kept, fine, rows))
+        return self._pick(view, view.gains() * self._chance_to_run(rows, len(entries)))
+
+    def _candidates(
+        self, here: Judgement, entries: list[Entry]
+    ) -> tuple[NDArray[np.intp], list[Setting]]:
+        """Return places on the grid and settings beside it that were not tried and may run."""
         known = {one.setting for one in entries} | set(self._ledger.failed)
-        untold = np.array([n for n, one in enumerate(self._settings) if one not in known], dtype=np.intp)
-        candidates = [self._settings[n] for n in untold]
-        view = Judge(self._ledger, entries).judge(candidates, self._believed(entries, untold))
-        rows = self._rows(entries, candidates)
-        gains = view.gains() * self._chance_to_run(rows, len(entries))
-        return self._pick(view, gains, rows)
+        too_large = self._too_large(entries)
+        fresh = [one not in known and not too_large(one) for one in self._settings]
+        best = [here.settings[row] for row in here.ranked()[:_FINE]]
+        on_grid = set(self._settings)
+        fine = [
+            one
+            for one in lines_through(self._problem.space, best)
+            if one not in on_grid and one not in known and not too_large(one)
+        ]
+        return np.flatnonzero(np.array(fresh, dtype=np.bool_)), fine
 
-    def _view(self, entries: list[Entry]) -> tuple[Judgement, dict[str, Floats]]:
-        ...
+    def _too_large(self, entries: list[Entry]) -> Callable[[Setting], bool]:
+        """Return what tells whether a setting needs at least the memory of one that failed.
 
-    def _believed(self, entries: list[Entry], untold: NDArray[np.intp]) -> Believed:
-        achieved = []
-        for entry in entries:
-            did = entry.observations[-1].achieved
-            achieved.append(Setting({**entry.setting, **did.only(self._problem.space.names)}))
-        pairs = [[e.mean(name) for name in COLUMNS[:2]] for e in entries]
-        floors = [[e.relative_sd(name) or 0.0 for name in COLUMNS[:2]] for e in entries]
-        told = Told(
-            self._rows_of(achieved),
-            np.log(np.array(pairs, dtype=np.float64)),
-            np.array([float(len(e.observations)) for e in entries]),
-            np.array(floors) ** 2,
-        )
-        found = self._belief.condition(told, told.rows.then(self._all.only(untold)))
-        names = COLUMNS[:2]
-        both = [(a, b) for a in range(2) for b in range(2)]
-        return Believed(
-            means={name: found.mean[:, a] for a, name in enumerate(names)},
-            covariances={(names[a], names[b]): found.covariance[a, b] for a, b in both},
-            variances={(names[a], names[b]): found.variance[a, b] for a, b in both},
-            noise_vars={name: float(found.noise_var[a]) for a, name in enumerate(names)},
-        )
+        Nothing does where one that failed is no larger than one that ran: that was not memory.
+        """
+        ran = max(_at_once(entry.setting) for entry in entries)
+        sizes = [size for one in self._ledger.failed if (size := _at_once(one)) > ran]
+        least = min(sizes, default=float("inf"))
+        return lambda setting: _at_once(setting) >= least
 
-    def _pick(self, view: Judgement, gains: Floats, rows: Floats) -> Setting | None:
+    def _pick(self, view: Judgement, gains: Floats) -> Setting | None:
         prices = self._prices(view)
-        settled = np.zeros(len(gains), dtype=np.bool_)
-        settled[: view.told] = [entry.settled for entry in self._ledger.measured]
-        pays = self._pays(gains, prices) & ~settled
+        pays = self._pays(gains, prices) & ~self._settled(len(gains))
         if not pays.any():
             return None
         worth = np.where(pays, gains, -1.0) / prices
-        return view.settings[int(np.argmax(worth))]
+        close = np.flatnonzero(pays & (worth * CLOSE_WORTH >= worth.max())).tolist()
+        best = view.settings[view.best]
+        scopes = [scope_of(self._problem.space, best, view.settings[i]) for i in close]
+        cheapest = [i for i, scope in zip(close, scopes, strict=True) if scope == min(scopes)]
+        return view.settings[max(cheapest, key=lambda i: (worth[i], -i))]
+
+    def _believed(self, entries: list[Entry]) -> Believed:
+        none = np.empty(0, dtype=np.intp)
+        return self._foreseen(entries, none, [], self._rows(entries, []))
+
+    def _foreseen(
+        self,
+        entries: list[Entry],
+        kept: NDArray[np.intp],
+        fine: Sequence[Setting],
+        rows: Floats,
+    ) -> Believed:
+        """Return what is believed of `entries`, then of the grid's places `kept`, then of `fine`.
+
+        `rows` are all of them for the surfaces of what physics does not predict: peak power,
+        memory, latency.
+        """
+        found = self._posterior(entries, kept, fine)
+        both = [(a, b) for a in range(2) for b in range(2)]
+        more = believed_of(self._fits(entries, COLUMNS[2:]), rows)
+        names = _FIGURES
+        return Believed(
+            means={**{n: found.mean[:, a] for a, n in enumerate(names)}, **more.means},
+            covariances={
+                **{(names[a], names[b]): found.covariance[a, b] for a, b in both},
+                **more.covariances,
+            },
+            variances={
+                **{(names[a], names[b]): found.variance[a, b] for a, b in both},
+                **more.variances,
+            },
+            noise_vars={
+                **{n: float(found.noise_var[a]) for a, n in enumerate(names)},
+                **more.noise_vars,
+            },
+        )
+
+    def _posterior(
+        self, entries: list[Entry], kept: NDArray[np.intp], fine: Sequence[Setting]
+    ) -> Posterior:
+        means = [[entry.mean(name) for name in _FIGURES] for entry in entries]
+        sds = [[entry.relative_sd(name) or 0.0 for name in _FIGURES] for entry in entries]
+        logs = np.log(np.array(means, dtype=np.float64))
+        counts = np.array([float(len(entry.observations)) for entry in entries])
+        tried, beside = self._rows_of(self._achieved(entries)), self._rows_of(fine)
+        parts = []
+        for place, belief in enumerate(self._beliefs):
+            told = Told(tried[place], logs, counts, np.array(sds) ** 2)
+            rows = tried[place].then(self._parts[place].only(kept)).then(beside[place])
+            parts.append(belief.condition(told, rows))
+        return mixed(parts)
+
+    def _rows_of(self, settings: Sequence[Setting]) -> list[Rows]:
+        columns = {n: np.array([one.number(n) for one in settings]) for n in self._named}
+        other = self._coordinates.of(list(settings))
+        return [one.rows(columns, other) for one in self._beliefs]
+
+    def _notes(self, entries: list[Entry], base: int) -> tuple[str, ...]:
+        tried, total = len(entries), len(self._problem.space)
+        account = f"{tried} of {total:,} settings were measured, the others are predicted"
+        return (*super()._notes(entries, base), account, *self._learned)
+
+
+def _at_once(setting: Setting) -> float:
+    """Return how many samples run at once, which takes memory; 1 where no knob says."""
+    sizes = [setting.number(name) for name in (BATCH_SIZE, MICRO_BATCH) if name in setting]
+    return min(sizes, default=1.0)
+
+
+def _surface_of(coordinates: Coordinates, prior: Prior) -> Covariance:
+    """Return the generic covariance of knobs that are not predicted."""
+    sizes = np.where(coordinates.named, prior.name_sd, prior.bend * coordinates.spans)
+    joint = 0.0 if len(sizes) == 1 else prior.joint * float(np.exp(np.mean(np.log(sizes))))
+    widths = prior.length * coordinates.spans
+    return Covariance(sizes, widths, coordinates.named, prior.elasticity, joint)
