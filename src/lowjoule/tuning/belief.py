@@ -132,6 +132,7 @@ class Belief:
         self._scatter = scatter or Scatter()
         self._precision = np.linalg.inv(prior.covariance)
         self._figures: Floats | None = None
+        self._origin = np.zeros(0)
 
     def rows(self, columns: Mapping[str, NDArray[Any]], other: Floats) -> Rows:
         """Return settings given as one array a knob, and coordinates (n, knobs) of other knobs."""
@@ -140,6 +141,7 @@ class Belief:
 
     def condition(self, told: Told, rows: Rows) -> Posterior:
         """Return what is believed at `rows`, of which the first are the told ones, in order."""
+        self._origin = told.rows.other[0]
         units = self._units(told)
         y = told.logs - np.array([units[0], units[0] + units[1]])
         blocks = self._process(told.rows, told.rows)
@@ -150,7 +152,6 @@ class Belief:
             strength, noise, evidence = self._tune(figures, told, y, blocks)
         figures = self._likeliest(figures, told, y, blocks, strength, noise)
         self._figures = figures
-        self.tuned = (strength, noise)
         return self._at(figures, told, y, blocks, strength, noise, rows, units, evidence)
 
     def _units(self, told: Told) -> Floats:
@@ -183,20 +184,16 @@ class Belief:
         """Return the covariance of what physics leaves, (2, 2, k, n): time and energy."""
         own = [left.phi @ one.covariance @ right.phi.T for one in self._prior.weights]
         if self._other is not None:
-            more = self._other(left.other, right.other, self._origin(left))
+            more = self._other(left.other, right.other, self._origin)
             own = [one + more for one in own]
         return np.stack([np.stack([own[0], own[0]]), np.stack([own[0], own[0] + own[1]])])
 
-    def _process_variance(self, rows: Rows, origin: Rows) -> Floats:
+    def _process_variance(self, rows: Rows) -> Floats:
         own = [np.sum((rows.phi @ w.covariance) * rows.phi, axis=1) for w in self._prior.weights]
         if self._other is not None:
-            more = self._other.variance(rows.other, self._origin(origin))
+            more = self._other.variance(rows.other, self._origin)
             own = [one + more for one in own]
         return np.stack([np.stack([own[0], own[0]]), np.stack([own[0], own[0] + own[1]])])
-
-    @staticmethod
-    def _origin(rows: Rows) -> Floats:
-        return np.zeros(rows.other.shape[1])
 
     def _noise(self, told: Told, noise: float) -> Floats:
         """Return the variance of each told mean, stacked: times, then energies, (2k,)."""
@@ -279,7 +276,7 @@ class Belief:
         cross = np.einsum("akp,bnp->abkn", turned[:, :count], slope, optimize=True)
         cross += strength**2 * self._process(told.rows, rows)
         variance = np.einsum("anp,bnp->abn", turned, slope, optimize=True)
-        variance += strength**2 * self._process_variance(rows, told.rows)
+        variance += strength**2 * self._process_variance(rows)
         gram = _flat(cross[..., :count]) + np.diag(self._noise(told, noise))
         factor = np.linalg.cholesky(gram)
         mean = self._mean(figures, rows).T.ravel() + (

@@ -3,61 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lowjoule.covariance import Covariance
-from lowjoule.knobs import BATCH_SIZE, MICRO_BATCH, Setting, Space
+from lowjoule.knobs import BATCH_SIZE, MICRO_BATCH, Scope, Setting, Space
 from lowjoule.objectives.objective import Floats
-from lowjoule.prediction.features import KNOBS, Activity, DeviceFigures
-from lowjoule.prediction.predictor import Predictor
-from lowjoule.prediction.prior import TaskPrior, generic_prior, learned_prior
+from lowjoule.prediction.features import KNOBS
 from lowjoule.prediction.tasks import scale_of
 from lowjoule.tuning.belief import Belief, Posterior, Rows, Scatter, Told, mixed
 from lowjoule.tuning.grid import coarse, lines_through
 from lowjoule.tuning.judgement import Believed, Judge, Judgement
-from lowjoule.tuning.ledger import COLUMNS, Entry
+from lowjoule.tuning.knowledge import Knowledge
+from lowjoule.tuning.ledger import COLUMNS, Entry, scope_of
 from lowjoule.tuning.linear import CLOSE_WORTH
-from lowjoule.tuning.ledger import scope_of
 from lowjoule.tuning.modelled import ModelledSearch, believed_of
-from lowjoule.tuning.search import Problem, Search
+from lowjoule.tuning.search import Problem
 from lowjoule.tuning.surface import Coordinates, Prior
-from lowjoule.workloads import Workload
 
 MOST_SETTINGS = 3000  # a trial takes seconds, and judging so many settings some tens of ms
 _FINE = 3  # tried settings whose lines are looked at in full
 _FIGURES = COLUMNS[:2]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Knowledge:
-    """What is known of a task before its first trial.
-
-    Without a `predictor` that is physics with generic figures; with one it is a mixture of both,
-    each as likely as the task's own trials make it. `workload` gives static counts, `activity`
-    what was counted at the default.
-    """
-
-    device: DeviceFigures
-    predictor: Predictor | None = None
-    workload: Workload | None = None
-    activity: Activity | None = None
-
-    def priors(self, space: Space) -> list[TaskPrior]:
-        """Return the beliefs to start from, of the knobs of `space` that are predicted."""
-        found = [generic_prior(space, self.device)]
-        if self.predictor is not None:
-            more = learned_prior(
-                self.predictor, space, self.device, self.workload, self.activity
-            )
-            found.append(more)
-        return found
-
-    def search(self, problem: Problem) -> Search:
-        """Return the hybrid search for `problem`."""
-        return HybridSearch(problem, self)
 
 
 class HybridSearch(ModelledSearch):
@@ -75,7 +42,7 @@ class HybridSearch(ModelledSearch):
     Knobs that are not predicted (a micro-batch, a precision) are searched with the generic
     belief of `tuning.surface`. A space of more than `MOST_SETTINGS` is looked at on a coarse grid,
     and along the lines through the best settings tried in full. What failed rules out what
-    needs at least as much memory.
+    must fail as well: the same batch at another limit, a larger one.
 
     `smallest_gain` is the relative gain below which a trial is not worth it: that of a trial that
     costs a tenth more than one at the best setting, in a job of a hundred trials.
@@ -109,6 +76,7 @@ class HybridSearch(ModelledSearch):
         other = _surface_of(self._coordinates, prior or Prior()) if others else None
         self._beliefs = [Belief(one, scale, other, scatter) for one in priors]
         self._learned = tuple(note for one in priors[-1:] for note in one.notes)
+        self._slow = [knob.name for knob in space.knobs if knob.scope > Scope.LIVE]
         self._settings = self._grid.settings
         self._parts = self._rows_of(self._settings)
         self._surface_rows = self._surface.coordinates.of(list(self._settings))
@@ -136,26 +104,34 @@ class HybridSearch(ModelledSearch):
     ) -> tuple[NDArray[np.intp], list[Setting]]:
         """Return places on the grid and settings beside it that were not tried and may run."""
         known = {one.setting for one in entries} | set(self._ledger.failed)
-        too_large = self._too_large(entries)
-        fresh = [one not in known and not too_large(one) for one in self._settings]
+        hopeless = self._hopeless(entries)
+        fresh = [one not in known and not hopeless(one) for one in self._settings]
         best = [here.settings[row] for row in here.ranked()[:_FINE]]
         on_grid = set(self._settings)
         fine = [
             one
             for one in lines_through(self._problem.space, best)
-            if one not in on_grid and one not in known and not too_large(one)
+            if one not in on_grid and one not in known and not hopeless(one)
         ]
         return np.flatnonzero(np.array(fresh, dtype=np.bool_)), fine
 
-    def _too_large(self, entries: list[Entry]) -> Callable[[Setting], bool]:
-        """Return what tells whether a setting needs at least the memory of one that failed.
+    def _hopeless(self, entries: list[Entry]) -> Callable[[Setting], bool]:
+        """Return what tells whether a setting fails as another did.
 
-        Nothing does where one that failed is no larger than one that ran: that was not memory.
+        Limits and clocks let work run or not by themselves seldom: what failed with a batch or a
+        precision with which nothing ran fails so at all of them, and with a larger batch too.
         """
-        ran = max(_at_once(entry.setting) for entry in entries)
-        sizes = [size for one in self._ledger.failed if (size := _at_once(one)) > ran]
+        failed = self._ledger.failed
+        ran = {self._kind(entry.setting) for entry in entries}
+        broken = {self._kind(one) for one in failed} - ran
+        most = max(_at_once(entry.setting) for entry in entries)
+        sizes = [size for one in failed if (size := _at_once(one)) > most]
         least = min(sizes, default=float("inf"))
-        return lambda setting: _at_once(setting) >= least
+        return lambda one: self._kind(one) in broken or _at_once(one) >= least
+
+    def _kind(self, setting: Setting) -> Setting:
+        """Return the part of `setting` that is the work's: what cannot be turned at any moment."""
+        return setting.only(self._slow)
 
     def _pick(self, view: Judgement, gains: Floats) -> Setting | None:
         prices = self._prices(view)

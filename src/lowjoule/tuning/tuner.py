@@ -22,7 +22,7 @@ from lowjoule.tuning.account import Account, goal_of, space_around
 from lowjoule.tuning.beside import Beside
 from lowjoule.tuning.conductor import Conductor, Stage
 from lowjoule.tuning.hand import Hand
-from lowjoule.tuning.linear import LinearSearch
+from lowjoule.tuning.knowledge import default_search
 from lowjoule.tuning.loop_space import free_knobs, loop_space, open_named, workload_of
 from lowjoule.tuning.progress import Phase, Progress, rank_here, samples_in
 from lowjoule.tuning.result import TuneResult
@@ -73,7 +73,7 @@ class Tuner:
         samples_per_step: int | None = None,
         accumulate: Callable[[int, int], object] | None = None,
         micro_batch: int | None = None,
-        search: Callable[[Problem], Search] = LinearSearch,
+        search: Callable[[Problem], Search] | None = None,
         precision: float = 0.01,
         window_s: float = 20.0,
         again_after: int = 5,
@@ -241,7 +241,7 @@ class Tuner:
                 objective=self._objective,
                 constraints=self._constraints,
             ),
-            search=self._search,
+            search=self._search or default_search(self.device, self.workload),
             precision=self._precision,
             job=self._job,
             again_after=self._again_after,
