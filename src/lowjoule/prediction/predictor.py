@@ -65,6 +65,22 @@ class Prediction:
         """Average power of every setting, shape (n,)."""
         return np.asarray(self.profile.energy_j / self.profile.time_s)
 
+    def take(self, rows: NDArray[np.bool_]) -> Prediction:
+        """Return the prediction of some settings, by a mask (n,)."""
+
+        def pair(ends: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+            return ends[0][rows], ends[1][rows]
+
+        return replace(
+            self,
+            profile=self.profile.take(rows),
+            time_interval_s=pair(self.time_interval_s),
+            power_interval_w=pair(self.power_interval_w),
+            energy_interval_j=pair(self.energy_interval_j),
+            members={name: one[rows] for name, one in self.members.items()},
+            outside=self.outside[rows],
+        )
+
 
 class Predictor:
     """Predicts time and power of every setting of a task from a few measured ones.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -38,8 +39,21 @@ _LAYOUT = {
 
 
 def save(predictor: Predictor, path: Path) -> None:
-    """Write `predictor` to `path`."""
-    path.write_text(text_of(predictor), encoding="utf-8")
+    """Write `predictor` to `path`, all of it or nothing.
+
+    Raises `InvalidValueError` where it cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        try:
+            temporary.write_text(text_of(predictor), encoding="utf-8")
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise InvalidValueError(
+            f"{path} cannot be written ({error.strerror})", cure="give a path in a writable folder"
+        ) from None
 
 
 def load(path: Path) -> Predictor:
@@ -48,7 +62,14 @@ def load(path: Path) -> Predictor:
     Raises `InvalidValueError` where it is no predictor or one of another version,
     `MissingExtraError` where it has trees and XGBoost is not installed.
     """
-    return read(path.read_text(encoding="utf-8"), str(path))
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise InvalidValueError(
+            f"{path} cannot be read ({reason})", cure="name a file that save wrote"
+        ) from None
+    return read(text, str(path))
 
 
 def text_of(predictor: Predictor) -> str:

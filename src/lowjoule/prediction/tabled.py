@@ -1,0 +1,64 @@
+"""What tables of measurements teach: each workload of a table as a task to learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from lowjoule.devices.registry import OpenOptions
+from lowjoule.devices.replay import ReplayDevice, Table
+from lowjoule.knobs import POWER_LIMIT
+from lowjoule.prediction.boards import recognised
+from lowjoule.prediction.features import DeviceFigures, MeasuredTask
+from lowjoule.prediction.grouping import parts_of
+from lowjoule.profile import Profile
+
+# Which part of a workload's name is the model, where a published table says so.
+_PART = {"zeus-power": 1}
+
+
+def tasks_of_table(
+    table: Table, default: Mapping[str, str] | None = None
+) -> list[tuple[MeasuredTask, tuple[str, ...]]]:
+    """Return the workloads of `table` as tasks, each with the parts of its name (see `grouping`).
+
+    `default` overrides defaults, as text by knob. A workload of one setting is left out: nothing
+    can be learned from it.
+    """
+    device = ReplayDevice(table, OpenOptions(default=default or {}))
+    found = []
+    for name, task in table.tasks.items():
+        if len(task.points) < 2:
+            continue
+        home = device.joint_space(device.workload(name)).default
+        profile = table.profile(name, home)
+        one = MeasuredTask(
+            name=f"{table.model}: {name}",
+            model=name,
+            device=figures_for(table.model, profile),
+            profile=profile,
+        )
+        found.append((one, _parts(table.format, name)))
+    return found
+
+
+def figures_for(model: str, profile: Profile) -> DeviceFigures:
+    """Return what is known of the board `model` that `profile` was measured on.
+
+    Its largest limit is the catalogue's where the profile turns none; not known where it drew
+    more, for then it is another version of the board.
+    """
+    known = recognised(model)
+    limit_w = None
+    if known is not None and POWER_LIMIT not in profile.settings:
+        drawn_w = float(np.max(profile.energy_j / profile.time_s))
+        limit_w = known.limits_w[-1] if drawn_w <= known.limits_w[-1] else None
+    return DeviceFigures(model=model, power_limit_w=limit_w)
+
+
+def _parts(kind: str, name: str) -> tuple[str, ...]:
+    parts = name.split("/")
+    if kind in _PART and len(parts) > _PART[kind]:
+        return parts_of(parts[_PART[kind]])
+    return parts_of(name)
