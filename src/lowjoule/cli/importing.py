@@ -74,9 +74,11 @@ def is_export(path: Path) -> bool:
 
 
 def _replayed(path: Path, workload: str | None, columns: dict[str, str]) -> list[Record]:
+    from lowjoule.devices.figures import figures_of
     from lowjoule.devices.registry import OpenOptions
     from lowjoule.devices.replay import ReplayDevice, read_table
     from lowjoule.store import records_of
+    from lowjoule.workloads import Signature
 
     table = read_table(path, columns)
     device = ReplayDevice(table, OpenOptions(columns=columns))
@@ -86,5 +88,6 @@ def _replayed(path: Path, workload: str | None, columns: dict[str, str]) -> list
     for name in names:
         one = device.workload(name)
         profile = device.survey(one)
-        records += records_of(profile, device.identity, one, provenance=provenance)
+        known = Signature(workload=one, device=figures_of(device, one), default=profile.default)
+        records += records_of(profile, device.identity, one, provenance=provenance, signature=known)
     return records

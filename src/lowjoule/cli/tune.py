@@ -124,14 +124,22 @@ def _store(place: str | None) -> AbstractContextManager[Store | None]:
 def _keep(driver: Driver, store: Store, seed: int) -> str:
     """Put every trial into `store`, of a failed run too, and return a line that says so."""
     from lowjoule.clock import WallClock
+    from lowjoule.devices.figures import figures_of
     from lowjoule.store import records_of_trials
+    from lowjoule.workloads import Signature
 
+    signature = Signature(
+        workload=driver.workload,
+        device=figures_of(driver.device, driver.workload),
+        default=driver.space.default,
+    )
     records = records_of_trials(
         driver.trials,
         driver.device.identity,
         driver.workload,
         when_unix_s=WallClock().unix_s(),
         provenance={"command": "tune", "objective": driver.objective.name, "seed": seed},
+        signature=signature,
     )
     added = store.add(records) if records else 0
     return f"{added} of {len(records)} trials are new in {store.name}"

@@ -14,6 +14,7 @@ from lowjoule.clock import Clock
 from lowjoule.knobs import Applied, Setting, Space, Value
 from lowjoule.profile import Profile
 from lowjoule.source import Source
+from lowjoule.workloads.figures import DeviceFigures
 from lowjoule.workloads.work import Work
 from lowjoule.workloads.workload import Workload
 
@@ -164,6 +165,15 @@ class FastSampled(Protocol):
 
     def sample(self) -> Reading:
         """Return a reading of time, energy and power alone; `DeviceError` when it is lost."""
+        ...
+
+
+@runtime_checkable
+class Figured(Protocol):
+    """A device that can tell figures of its kind of board."""
+
+    def figures(self) -> DeviceFigures:
+        """Return what the board tells of itself, without a rate of operations; None is unsaid."""
         ...
 
 

@@ -14,8 +14,6 @@ from lowjoule.knobs import Space
 from lowjoule.prediction.boosted import GAIN, available
 from lowjoule.prediction.features import (
     KNOBS,
-    Activity,
-    DeviceFigures,
     MeasuredTask,
     places,
     static_signature,
@@ -27,7 +25,7 @@ from lowjoule.prediction.tasks import Anchored, Observed, anchor, known_knobs, s
 from lowjoule.prediction.training import train
 from lowjoule.profile import Profile
 from lowjoule.source import Source
-from lowjoule.workloads import Workload
+from lowjoule.workloads import Activity, DeviceFigures, Workload
 
 Floats = NDArray[np.float64]
 

@@ -15,7 +15,6 @@ from lowjoule.knobs import Setting, Space, standard_knob
 from lowjoule.prediction.baseline import logs
 from lowjoule.prediction.features import (
     KNOBS,
-    DeviceFigures,
     MeasuredTask,
     Places,
     Rows,
@@ -27,6 +26,7 @@ from lowjoule.prediction.features import (
 )
 from lowjoule.prediction.learning import Fitted, Joint, batch, fit
 from lowjoule.profile import Profile
+from lowjoule.workloads import DeviceFigures
 
 Floats = NDArray[np.float64]
 

@@ -15,10 +15,12 @@ from lowjoule.devices.nvml import sensors as reading
 from lowjoule.devices.nvml.abilities import is_administrator, knob_abilities, sensor_abilities
 from lowjoule.devices.nvml.controls import PERSISTENCE, LockedClock, controls
 from lowjoule.devices.nvml.driver import DRIVER, Driver
+from lowjoule.devices.nvml.figures import board_figures
 from lowjoule.devices.nvml.visible import Seen
 from lowjoule.errors import UnsupportedError
 from lowjoule.knobs import Applied, Setting, Space, Value
 from lowjoule.source import Source
+from lowjoule.workloads import DeviceFigures
 
 _POLL_S = 0.001
 _MOVES = 6
@@ -145,6 +147,10 @@ class NvmlDevice:
                 *found,
                 *knob_abilities(self._driver, self._uuid, self._controls, administrator),
             )
+
+    def figures(self) -> DeviceFigures:
+        """Return top clocks, memory and its bandwidth, and cores, as far as the driver says."""
+        return board_figures(self._driver, self._uuid, self.identity.model)
 
     @property
     def unread(self) -> frozenset[str]:
