@@ -119,7 +119,7 @@ def evaluate(
         objective=parse_objective(objective),
         searches=made,
         trials=trials,
-        whole=frozenset({"exhaustive"} & set(made)),
+        whole=frozenset({"exhaustive", "just-in-time"} & set(made)),
         job_trials=job_trials,
         noise=noise,
         seed=seed,
@@ -137,7 +137,7 @@ def evaluate(
     if as_json:
         console.emit_json(report.to_dict())
     elif html is None:
-        for listing in (report.accuracy(), report.intervals(), report.searches(), report.tasks()):
+        for listing in (report.accuracy(), report.intervals(), report.searches(), report.models()):
             console.print_listing(listing)
         console.print_sentences(report.sentences())
 

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 from lowjoule.errors import InvalidValueError
 
 if TYPE_CHECKING:
-    from lowjoule.prediction.features import MeasuredTask
-
-    Named = tuple[MeasuredTask, tuple[str, ...]]
+    from lowjoule.prediction import MeasuredTask
 
 _RECORDS = (".jsonl", ".parquet")
 
@@ -29,46 +27,51 @@ def measured_tasks(
     workload's name (`prediction.grouping`). What cannot be learned from is said on standard error.
     """
     from lowjoule.cli.console import show_progress
-    from lowjoule.prediction.grouping import grouped, matched
+    from lowjoule.prediction.grouping import grouped
     from lowjoule.prediction.selection import usable
 
-    named: list[Named] = []
+    found: list[MeasuredTask] = []
     for place in places:
-        named += _of_place(place, columns or {}, default or {})
-    parts = [own if pattern is None else matched(_workload(task), pattern) for task, own in named]
-    tasks, reasons = usable(grouped([task for task, _ in named], parts))
+        found += _of_place(place, columns or {}, default or {})
+    tasks, reasons = usable(grouped(found, pattern))
     for reason in reasons:
         show_progress(f"note: {reason}")
     return tasks
 
 
-def _of_place(place: str, columns: Mapping[str, str], default: Mapping[str, str]) -> list[Named]:
+def _of_place(
+    place: str, columns: Mapping[str, str], default: Mapping[str, str]
+) -> list[MeasuredTask]:
     from lowjoule.cli.importing import is_export
     from lowjoule.devices.replay import read_table
-    from lowjoule.prediction.stored import tasks_of, tasks_of_records
+    from lowjoule.prediction import tasks_of
     from lowjoule.prediction.tabled import tasks_of_table
-    from lowjoule.store import Store, read_records
+    from lowjoule.store import Store
 
     path = Path(place)
-    if path.suffix.lower() in _RECORDS or (path.suffix.lower() == ".csv" and is_export(path)):
-        return _with_parts(tasks_of_records(read_records(path)))
-    if path.suffix.lower() == ".csv":
+    kind = path.suffix.lower()
+    if kind in _RECORDS or (kind == ".csv" and not columns and is_export(path)):
+        return _of_records(path)
+    if kind == ".csv":
         table = read_table(path, columns)
         known = {knob for task in table.tasks.values() for knob in task.knobs}
         return tasks_of_table(table, {k: v for k, v in default.items() if k in known})
     with Store.open(place, create=False) as store:
-        return _with_parts(tasks_of(store))
+        return tasks_of(store)
 
 
-def _with_parts(tasks: Iterable[MeasuredTask]) -> list[Named]:
-    from lowjoule.prediction.grouping import parts_of
+def _of_records(path: Path) -> list[MeasuredTask]:
+    """Return the tasks of a file that `lowjoule export` wrote, put together as a store does."""
+    import tempfile
 
-    return [(task, parts_of(_workload(task))) for task in tasks]
+    from lowjoule.prediction import tasks_of
+    from lowjoule.store import Store, read_records
 
-
-def _workload(task: MeasuredTask) -> str:
-    """Return the workload's name of a task called "board: workload"."""
-    return task.name.split(": ", 1)[-1]
+    records = read_records(path)
+    with tempfile.TemporaryDirectory() as folder:
+        with Store.open(Path(folder) / "records.sqlite") as store:
+            store.add(records)
+            return tasks_of(store)
 
 
 def where_to_learn(store: str | None, tables: tuple[str, ...]) -> list[str]:

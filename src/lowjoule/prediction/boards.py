@@ -1,14 +1,11 @@
-"""What is publicly known of a kind of board, found by whatever a table or a driver calls it."""
+"""Kinds of boards, found by whatever a table, a driver or a person calls them."""
 
 from __future__ import annotations
 
 import re
 
 from lowjoule.devices.simulated.catalogue import GpuModel, gpu, gpu_names
-from lowjoule.devices.simulated.demand import peak_rate, supported_precisions
 from lowjoule.errors import UnknownNameError
-from lowjoule.prediction.features import DeviceFigures
-from lowjoule.workloads import Workload
 
 _NOISE = {"nvidia", "amd", "tesla", "geforce", "instinct", "gpu", "graphics"}
 
@@ -34,16 +31,9 @@ def recognised(name: str) -> GpuModel | None:
     return None
 
 
-def figures_of(model: GpuModel, workload: Workload | None = None) -> DeviceFigures:
-    """Return the public figures of a board; its peak rate is that of what `workload` runs in."""
-    rate = None
-    if workload is not None:
-        rate = peak_rate(model, workload, supported_precisions(model, workload)[0])
-    return DeviceFigures(
-        model=model.title,
-        power_limit_w=model.limits_w[-1],
-        sm_clock_hz=model.clocks_hz[-1],
-        memory_clock_hz=model.memory_clocks_hz[-1],
-        operations_per_s=rate,
-        bandwidth_bytes_per_s=model.bandwidth_bytes_s,
-    )
+def same_board(one: str, other: str) -> bool:
+    """Return whether two names mean one kind of board."""
+    if one.casefold() == other.casefold():
+        return True
+    first, second = recognised(one), recognised(other)
+    return first is not None and second is not None and first.name == second.name

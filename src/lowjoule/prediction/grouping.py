@@ -64,16 +64,30 @@ def models(parts: Sequence[tuple[str, ...]]) -> list[str]:
         for other in own[1:]:
             home[root(other)] = root(own[0])
     counts = Counter(part for own in parts for part in own)
+    # of those that are as frequent the last: data sets come first (squad/bert)
+    places = {part: place for own in parts for place, part in enumerate(own)}
     names: dict[str, str] = {}
-    for part in sorted(counts, key=lambda one: (-counts[one], one)):
+    for part in sorted(counts, key=lambda one: (-counts[one], -places[one], one)):
         names.setdefault(root(part), part)
     return [names[root(own[0])] for own in parts]
 
 
-def grouped(
-    tasks: Sequence[MeasuredTask], parts: Sequence[tuple[str, ...]]
-) -> tuple[MeasuredTask, ...]:
-    """Return `tasks` with the models that `parts`, one entry a task, tell."""
-    return tuple(
-        replace(task, model=model) for task, model in zip(tasks, models(parts), strict=True)
-    )
+def workload_of(task: MeasuredTask) -> str:
+    """Return the name of a task's workload."""
+    return task.model if task.workload is None else task.workload.name
+
+
+def grouped(tasks: Sequence[MeasuredTask], pattern: str | None = None) -> list[MeasuredTask]:
+    """Return `tasks` with the models that their workloads' names tell, or `pattern` finds there.
+
+    Where a workload says its model, that is what counts. Raises as `matched`.
+    """
+
+    def parts(task: MeasuredTask) -> tuple[str, ...]:
+        if pattern is not None:
+            return matched(workload_of(task), pattern)
+        told = None if task.workload is None else task.workload.model
+        return parts_of(told or workload_of(task))
+
+    named = models([parts(task) for task in tasks])
+    return [replace(task, model=model) for task, model in zip(tasks, named, strict=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,9 +11,9 @@ from lowjoule.devices.registry import OpenOptions
 from lowjoule.devices.replay import ReplayDevice, Table
 from lowjoule.knobs import POWER_LIMIT
 from lowjoule.prediction.boards import recognised
-from lowjoule.prediction.features import DeviceFigures, MeasuredTask
-from lowjoule.prediction.grouping import parts_of
+from lowjoule.prediction.features import MeasuredTask
 from lowjoule.profile import Profile
+from lowjoule.workloads import DeviceFigures
 
 # Which part of a workload's name is the model, where a published table says so.
 _PART = {"zeus-power": 1}
@@ -20,8 +21,8 @@ _PART = {"zeus-power": 1}
 
 def tasks_of_table(
     table: Table, default: Mapping[str, str] | None = None
-) -> list[tuple[MeasuredTask, tuple[str, ...]]]:
-    """Return the workloads of `table` as tasks, each with the parts of its name (see `grouping`).
+) -> list[MeasuredTask]:
+    """Return the workloads of `table` as tasks.
 
     `default` overrides defaults, as text by knob. A workload of one setting is left out: nothing
     can be learned from it.
@@ -31,15 +32,17 @@ def tasks_of_table(
     for name, task in table.tasks.items():
         if len(task.points) < 2:
             continue
-        home = device.joint_space(device.workload(name)).default
-        profile = table.profile(name, home)
+        workload = device.workload(name)
+        model = _model(table.format, name)
+        profile = table.profile(name, device.joint_space(workload).default)
         one = MeasuredTask(
-            name=f"{table.model}: {name}",
-            model=name,
+            name=f"{name} on {table.model}",
+            model=model or name,
             device=figures_for(table.model, profile),
             profile=profile,
+            workload=replace(workload, model=model),
         )
-        found.append((one, _parts(table.format, name)))
+        found.append(one)
     return found
 
 
@@ -57,8 +60,6 @@ def figures_for(model: str, profile: Profile) -> DeviceFigures:
     return DeviceFigures(model=model, power_limit_w=limit_w)
 
 
-def _parts(kind: str, name: str) -> tuple[str, ...]:
+def _model(kind: str, name: str) -> str | None:
     parts = name.split("/")
-    if kind in _PART and len(parts) > _PART[kind]:
-        return parts_of(parts[_PART[kind]])
-    return parts_of(name)
+    return parts[_PART[kind]] if kind in _PART and len(parts) > _PART[kind] else None

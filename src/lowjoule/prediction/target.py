@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lowjoule.devices.figures import figures_of
 from lowjoule.devices.interface import WorkDevice
 from lowjoule.devices.simulated.demand import memory_bytes
 from lowjoule.devices.simulated.device import SimulatedDevice
@@ -15,12 +16,13 @@ from lowjoule.devices.simulated.survey import thinned
 from lowjoule.errors import InvalidValueError
 from lowjoule.knobs import BATCH_SIZE, MICRO_BATCH, PRECISION, Space, turnable
 from lowjoule.prediction.anchoring import anchors_for, at_settings
-from lowjoule.prediction.boards import figures_of, recognised
-from lowjoule.prediction.features import KNOBS, DeviceFigures, MeasuredTask, anchor_settings
+from lowjoule.prediction.boards import same_board
+from lowjoule.prediction.features import KNOBS, MeasuredTask, anchor_settings
+from lowjoule.prediction.grouping import workload_of
 from lowjoule.prediction.tabled import figures_for
 from lowjoule.profile import Profile
 from lowjoule.source import Source
-from lowjoule.workloads import Workload
+from lowjoule.workloads import DeviceFigures, Workload
 
 SIMULATED = (
     "no setting was measured here: the anchors are simulated, and their own error is in no interval"
@@ -68,16 +70,15 @@ class Target:
     def figures(self, known: Sequence[str] = ()) -> DeviceFigures:
         """Return what is known of the board, called as among the boards `known` where it is one."""
         if isinstance(self.device, SimulatedDevice):
-            found = figures_of(self.device.model, self.workload)
+            found = figures_of(self.device, self.workload)
         else:
             found = figures_for(self.board, self.device.survey(self.workload, self.space))
         return _called(found, known)
 
     def is_of(self, task: MeasuredTask) -> bool:
         """Return whether `task` is this workload on this board."""
-        return _same_board(task.device.model, self.board) and (
-            task.name.split(": ", 1)[-1] == self.workload.name
-        )
+        same = same_board(task.device.model, self.board)
+        return same and workload_of(task) == self.workload.name
 
     def surveyed_anchors(self) -> Profile:
         """Return what the device itself tells of the settings worth measuring."""
@@ -111,17 +112,6 @@ class Target:
         return np.asarray(np.broadcast_to(needed, len(batch)) <= device.model.memory_bytes)
 
 
-def _same_board(one: str, other: str) -> bool:
-    if one.casefold() == other.casefold():
-        return True
-    first, second = recognised(one), recognised(other)
-    return first is not None and second is not None and first.name == second.name
-
-
 def _called(found: DeviceFigures, known: Sequence[str]) -> DeviceFigures:
-    from dataclasses import replace
-
-    for name in known:
-        if _same_board(name, found.model):
-            return replace(found, model=name)
-    return found
+    names = [name for name in known if same_board(name, found.model)]
+    return replace(found, model=names[0]) if names else found

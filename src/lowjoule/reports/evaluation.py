@@ -168,6 +168,35 @@ class EvaluationReport:
             numbers=frozenset(columns[1:]),
         )
 
+    def models(self) -> Listing:
+        """Return every model: errors, coverage and mean regret of each way."""
+        ways = [name for name in self.found.ways() if name != DEFAULT]
+        columns = ("model", "tasks", "throughput", "power", "inside", *ways)
+        places = {id(one): place for place, one in enumerate(self.found.scores)}
+        rows = []
+        for model, own in self.by_model().items():
+            means = np.mean([np.abs(o.errors["prediction"]).mean(axis=0) for o in own], axis=0)
+            inside = np.mean([o.inside.mean() for o in own])
+            regrets = [
+                np.mean([self.found.rehearsals[way][places[id(o)]].regret for o in own])
+                for way in ways
+            ]
+            rows.append(
+                (
+                    model,
+                    str(len(own)),
+                    *(f"{mean:.1%}" for mean in means),
+                    f"{inside:.0%}",
+                    *(f"{regret:.2%}" for regret in regrets),
+                )
+            )
+        return Listing(
+            title="Model by model: error, share inside the intervals, regret",
+            columns=columns,
+            rows=tuple(rows),
+            numbers=frozenset(columns[1:]),
+        )
+
     def tasks(self) -> Listing:
         """Return every task: its errors, its coverage and the regret of each way."""
         ways = [name for name in self.found.ways() if name != DEFAULT]

@@ -45,8 +45,9 @@ class Rehearsal:
 class Stage:
     """A measured task as a place to try searches on.
 
-    `figures` (n, 3) are time, energy and the objective of each of `settings`, of a trial's work;
-    a job is `job_trials` such amounts.
+    `figures` (n, 3) are time, energy and the objective of each of `settings`, of one amount of
+    work. A trial lasts as long as the default takes for that amount, as a measured window does, and
+    does as much as its setting gets done meanwhile; a job is `job_trials` amounts.
     """
 
     space: Space
@@ -76,9 +77,10 @@ class Stage:
         place = {setting: row for row, setting in enumerate(self.settings)}
         here, default = self.figures[place[chosen]], self.figures[self.home]
         best = self.figures[:, 2].min()
-        spent = self.figures[[place[one] for one in tried]].sum(axis=0)
-        job = max(self.job_trials, float(len(tried)))
-        whole = spent + (job - len(tried)) * here
+        rows = self.figures[[place[one] for one in tried]]
+        done = default[0] / rows[:, 0]
+        job = max(self.job_trials, float(done.sum()))
+        whole = done @ rows + (job - done.sum()) * here
         net = (job * default - whole) / np.abs(job * default)
         return Rehearsal(
             chosen=chosen,
@@ -125,7 +127,7 @@ class Stage:
                     achieved=setting,
                     time_s=float(time_s * wobble[0]),
                     energy_j=float(energy_j * wobble[1]),
-                    work=1.0,
+                    work=float(self.figures[self.home, 0] / time_s),
                 )
             )
             tried.append(setting)
