@@ -1,6 +1,6 @@
 """Energy and time of a served token, by batch, precision and GPUs: models never seen.
 
-Run `python benchmarks/inference_prediction.py [--write]`. Needs `mlenergy_v3` among the measurements.
+Run `python benchmarks/inference_prediction.py [--write]`; needs `mlenergy_v3` among the data.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def nothing(tried: Sequence[Served]) -> list[tuple[int, int]]:
 
 
 def probe_each(key: Callable[[Served], object]) -> Probe:
-    """Return what names one probe (deployment, row) of each `key`: the middle batch of the first."""
+    """Return what names a probe (deployment, row) of each `key`: the first one's middle batch."""
 
     def probes(tried: Sequence[Served]) -> list[tuple[int, int]]:
         first: dict[object, int] = {}
@@ -164,11 +164,11 @@ def main() -> None:
     served = read(root / "mlenergy_v3" / "leaderboard_v3_configurations.csv")
     report = Report("inference_prediction", "Tokens of served models never seen (published data)")
     report.say(
-        f"{sum(len(one.batch) for one in served)} measurements of {len(served)} deployments on H100 "
-        "and B200, by batch (`max_num_seqs`), precision and number of GPUs. Known before a run: "
+        f"{sum(len(one.batch) for one in served)} measurements of {len(served)} deployments on "
+        "H100 and B200, by batch (`max_num_seqs`), precision and number of GPUs. Known before a run: "
         "parameters, active parameters, architecture, precision, GPUs and how the model is split. "
-        "A probe is the middle batch; probes are not scored. A deployment is a model for one use on "
-        "so many GPUs of one kind, split in one way."
+        "A probe is the middle batch; probes are not scored. A deployment is a model for one use "
+        "on so many GPUs of one kind, split in one way."
     )
     report.say()
     header = ["probes", "energy: mean", "by model", "median", "90th", "worst model"]

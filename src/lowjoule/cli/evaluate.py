@@ -171,9 +171,7 @@ def _splits(tasks: list[MeasuredTask], leave_out: str) -> list[Split]:
     return found
 
 
-def _searches(
-    wanted: tuple[str, ...] | None, trials: int, seed: int
-) -> dict[str, MakeSearch]:
+def _searches(wanted: tuple[str, ...] | None, trials: int, seed: int) -> dict[str, MakeSearch]:
     """Return what makes each search that `tune --search` knows, or those `wanted`."""
     from lowjoule.cli.tune import SEARCHES, search_factory
     from lowjoule.errors import UnknownNameError

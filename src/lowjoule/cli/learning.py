@@ -68,10 +68,12 @@ def _of_records(path: Path) -> list[MeasuredTask]:
     from lowjoule.store import Store, read_records
 
     records = read_records(path)
-    with tempfile.TemporaryDirectory() as folder:
-        with Store.open(Path(folder) / "records.sqlite") as store:
-            store.add(records)
-            return tasks_of(store)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Store.open(Path(folder) / "records.sqlite") as store,
+    ):
+        store.add(records)
+        return tasks_of(store)
 
 
 def where_to_learn(store: str | None, tables: tuple[str, ...]) -> list[str]:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lowjoule.devices.interface import WorkDevice
-    from lowjoule.prediction import Predictor
-    from lowjoule.prediction.features import MeasuredTask
+    from lowjoule.knobs import Setting
+    from lowjoule.prediction import MeasuredTask, Prediction, Predictor
     from lowjoule.prediction.target import Target
     from lowjoule.profile import Profile
     from lowjoule.workloads import Workload
@@ -139,9 +139,7 @@ def _open(board: str, columns: dict[str, str], default: dict[str, str]) -> WorkD
     return DeviceChoice(spec=spec, columns=columns if table else {}, default=default).open_device()
 
 
-def _read(
-    path: str, columns: Mapping[str, str], name: str
-) -> tuple[Workload, Profile]:
+def _read(path: str, columns: Mapping[str, str], name: str) -> tuple[Workload, Profile]:
     """Return the workload called `name`, or the only one, of a table of anchors."""
     from lowjoule.devices.registry import OpenOptions
     from lowjoule.devices.replay import ReplayDevice, read_table
@@ -153,9 +151,7 @@ def _read(
     return workload, device.survey(workload)
 
 
-def _workload(
-    device: WorkDevice, name: str, table: tuple[Workload, Profile] | None
-) -> Workload:
+def _workload(device: WorkDevice, name: str, table: tuple[Workload, Profile] | None) -> Workload:
     """Return the workload as the device knows it, or as its anchors tell it."""
     from dataclasses import replace
 
@@ -215,7 +211,9 @@ def _only(own: list[MeasuredTask], target: Target) -> Profile | None:
     return max((one.profile for one in kept), key=len)
 
 
-def _predicted(target: Target, learned: Predictor, told: Profile) -> tuple[object, tuple[str, ...]]:
+def _predicted(
+    target: Target, learned: Predictor, told: Profile
+) -> tuple[Prediction, tuple[str, ...]]:
     """Return the prediction of what fits the board's memory, and notes."""
     boards = sorted({name for names in learned.state.devices.values() for name in names})
     found = learned.predict(target.space, told, target.figures(boards), target.workload)
@@ -227,7 +225,7 @@ def _predicted(target: Target, learned: Predictor, told: Profile) -> tuple[objec
     return found.take(fits), (f"{int((~fits).sum()):,} settings do not fit the memory",)
 
 
-def _wanted(target: Target, told: Profile):
+def _wanted(target: Target, told: Profile) -> tuple[Setting, ...]:
     from lowjoule.prediction.anchoring import lacking
     from lowjoule.source import Source
 

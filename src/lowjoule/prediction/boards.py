@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+
+import numpy as np
 
 from lowjoule.devices.simulated.catalogue import GpuModel, gpu, gpu_names
 from lowjoule.errors import UnknownNameError
+from lowjoule.knobs import POWER_LIMIT
+from lowjoule.profile import Profile
+from lowjoule.workloads import DeviceFigures
 
 _NOISE = {"nvidia", "amd", "tesla", "geforce", "instinct", "gpu", "graphics"}
 
@@ -37,3 +43,17 @@ def same_board(one: str, other: str) -> bool:
         return True
     first, second = recognised(one), recognised(other)
     return first is not None and second is not None and first.name == second.name
+
+
+def with_limit(figures: DeviceFigures, profile: Profile) -> DeviceFigures:
+    """Return `figures` with the catalogue's largest limit where nothing else tells one.
+
+    Not where `profile`, measured on the board, drew more: then it is another version of it.
+    """
+    if figures.power_limit_w is not None or POWER_LIMIT in profile.settings:
+        return figures
+    known = recognised(figures.model)
+    drawn_w = float(np.max(profile.energy_j / profile.time_s))
+    if known is None or drawn_w > known.limits_w[-1]:
+        return figures
+    return replace(figures, power_limit_w=known.limits_w[-1])

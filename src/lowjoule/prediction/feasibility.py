@@ -84,5 +84,7 @@ def _home(profile: Profile) -> Mask:
 
 def measured(profile: Profile) -> Mask:
     """Return which rows of a predicted profile were measured (or replayed), shape (n,)."""
-    own = np.full(len(profile), profile.source.value) if profile.sources is None else profile.sources
+    own = (
+        np.full(len(profile), profile.source.value) if profile.sources is None else profile.sources
+    )
     return np.isin(own, [Source.MEASURED.value, Source.REPLAYED.value])

@@ -282,14 +282,20 @@ def _likeliest(rows: _Rows, figure: int) -> Floats:
     parts = _parts(rows, rows)
     target = rows.targets[:, figure] - rows.targets[:, figure].mean()
 
+    count = len(target)
+    whole = np.empty((count + 1, count + 1))
+
     def cost(amplitudes: Floats) -> float:
-        whole = _covariance(parts, amplitudes) + amplitudes[-1] * np.eye(len(target))
+        # the target as a last row: its part of the factor is the solution that is wanted
+        whole[:-1, :-1] = _covariance(parts, amplitudes) + amplitudes[-1] * np.eye(count)
+        whole[-1, :-1] = whole[:-1, -1] = target
+        whole[-1, -1] = 1.0 + target @ target / amplitudes[-1]
         try:
             factor = np.linalg.cholesky(whole)
         except np.linalg.LinAlgError:
             return math.inf
-        half = np.linalg.solve(factor, target)
-        return float(0.5 * half @ half + np.log(np.diag(factor)).sum())
+        half = factor[-1, :-1]
+        return float(0.5 * half @ half + np.log(np.diag(factor)[:-1]).sum())
 
     best = np.array(_START)
     least = cost(best)

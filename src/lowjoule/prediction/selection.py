@@ -8,6 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from lowjoule.errors import InvalidValueError
+from lowjoule.knobs import Setting
+from lowjoule.prediction.boards import with_limit
 from lowjoule.prediction.features import KNOBS, MeasuredTask
 from lowjoule.prediction.tasks import prepare
 
@@ -34,9 +36,10 @@ def usable(
 
 def _at_home(task: MeasuredTask) -> MeasuredTask:
     profile = task.profile
-    home = profile.default or {}
+    home = profile.default or Setting()
     keep = np.ones(len(profile), dtype=np.bool_)
     for name, column in profile.settings.items():
         if name not in KNOBS and name in home:
             keep &= column == home[name]
-    return task if keep.all() else replace(task, profile=profile.take(keep))
+    device = with_limit(task.device, profile)
+    return replace(task, device=device, profile=profile if keep.all() else profile.take(keep))

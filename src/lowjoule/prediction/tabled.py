@@ -5,23 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
-
+from lowjoule.devices.figures import figures_of
 from lowjoule.devices.registry import OpenOptions
 from lowjoule.devices.replay import ReplayDevice, Table
-from lowjoule.knobs import POWER_LIMIT
-from lowjoule.prediction.boards import recognised
 from lowjoule.prediction.features import MeasuredTask
-from lowjoule.profile import Profile
-from lowjoule.workloads import DeviceFigures
 
 # Which part of a workload's name is the model, where a published table says so.
 _PART = {"zeus-power": 1}
 
 
-def tasks_of_table(
-    table: Table, default: Mapping[str, str] | None = None
-) -> list[MeasuredTask]:
+def tasks_of_table(table: Table, default: Mapping[str, str] | None = None) -> list[MeasuredTask]:
     """Return the workloads of `table` as tasks.
 
     `default` overrides defaults, as text by knob. A workload of one setting is left out: nothing
@@ -38,26 +31,12 @@ def tasks_of_table(
         one = MeasuredTask(
             name=f"{name} on {table.model}",
             model=model or name,
-            device=figures_for(table.model, profile),
+            device=figures_of(device, workload),
             profile=profile,
             workload=replace(workload, model=model),
         )
         found.append(one)
     return found
-
-
-def figures_for(model: str, profile: Profile) -> DeviceFigures:
-    """Return what is known of the board `model` that `profile` was measured on.
-
-    Its largest limit is the catalogue's where the profile turns none; not known where it drew
-    more, for then it is another version of the board.
-    """
-    known = recognised(model)
-    limit_w = None
-    if known is not None and POWER_LIMIT not in profile.settings:
-        drawn_w = float(np.max(profile.energy_j / profile.time_s))
-        limit_w = known.limits_w[-1] if drawn_w <= known.limits_w[-1] else None
-    return DeviceFigures(model=model, power_limit_w=limit_w)
 
 
 def _model(kind: str, name: str) -> str | None:

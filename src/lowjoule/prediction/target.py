@@ -16,10 +16,9 @@ from lowjoule.devices.simulated.survey import thinned
 from lowjoule.errors import InvalidValueError
 from lowjoule.knobs import BATCH_SIZE, MICRO_BATCH, PRECISION, Space, turnable
 from lowjoule.prediction.anchoring import anchors_for, at_settings
-from lowjoule.prediction.boards import same_board
+from lowjoule.prediction.boards import same_board, with_limit
 from lowjoule.prediction.features import KNOBS, MeasuredTask, anchor_settings
 from lowjoule.prediction.grouping import workload_of
-from lowjoule.prediction.tabled import figures_for
 from lowjoule.profile import Profile
 from lowjoule.source import Source
 from lowjoule.workloads import DeviceFigures, Workload
@@ -69,10 +68,9 @@ class Target:
 
     def figures(self, known: Sequence[str] = ()) -> DeviceFigures:
         """Return what is known of the board, called as among the boards `known` where it is one."""
-        if isinstance(self.device, SimulatedDevice):
-            found = figures_of(self.device, self.workload)
-        else:
-            found = figures_for(self.board, self.device.survey(self.workload, self.space))
+        found = figures_of(self.device, self.workload)
+        if not isinstance(self.device, SimulatedDevice):
+            found = with_limit(found, self.device.survey(self.workload, self.space))
         return _called(found, known)
 
     def is_of(self, task: MeasuredTask) -> bool:

@@ -246,7 +246,9 @@ class EvaluationReport:
         series = []
         for place, role in ((0, Role.CHOSEN), (1, Role.ANCHOR), (2, Role.POINTS)):
             models = self.by_model()
-            width = [np.median([np.median(o.width[:, place]) for o in own]) for own in models.values()]
+            width = [
+                np.median([np.median(o.width[:, place]) for o in own]) for own in models.values()
+            ]
             share = np.array([100 * _share(own, place) for own in models.values()])
             series.append(
                 Series(

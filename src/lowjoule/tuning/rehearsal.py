@@ -58,9 +58,7 @@ class Stage:
     job_trials: float
 
     @classmethod
-    def of(
-        cls, task: MeasuredTask, objective: Objective, job_trials: float = JOB_TRIALS
-    ) -> Stage:
+    def of(cls, task: MeasuredTask, objective: Objective, job_trials: float = JOB_TRIALS) -> Stage:
         """Return the stage of `task`; raises `InvalidValueError` for a job of less than a trial."""
         if not job_trials >= 1:
             raise InvalidValueError(f"a job of {job_trials:g} trials", cure="use at least 1")
