@@ -165,9 +165,9 @@ def main() -> None:
     report = Report("inference_prediction", "Tokens of served models never seen (published data)")
     report.say(
         f"{sum(len(one.batch) for one in served)} measurements of {len(served)} deployments on "
-        "H100 and B200, by batch (`max_num_seqs`), precision and number of GPUs. Known before a run: "
-        "parameters, active parameters, architecture, precision, GPUs and how the model is split. "
-        "A probe is the middle batch; probes are not scored. A deployment is a model for one use "
+        "H100 and B200, by batch (`max_num_seqs`), precision and number of GPUs. Known before a "
+        "run: parameters, active parameters, architecture, precision, GPUs and how the model is "
+        "split. A probe is the middle batch; probes are not scored. A deployment is a model for one use "
         "on so many GPUs of one kind, split in one way."
     )
     report.say()

@@ -21,8 +21,9 @@ Mask = NDArray[np.bool_]
 class Feasibility:
     """Which settings keep to all constraints, each of shape (n,).
 
-    `surely` over the whole interval, `likely` by the predicted figures themselves, `perhaps` somewhere
-    in the interval. A setting that was measured is sure where it is likely. What else is likely and not sure needs measuring before it is believed.
+    `surely` over the whole interval, `likely` by the predicted figures themselves, `perhaps`
+    somewhere in the interval. A setting that was measured is sure where it is likely. What else is
+    likely and not sure needs measuring before it is believed.
     """
 
     surely: Mask

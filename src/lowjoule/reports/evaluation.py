@@ -96,8 +96,8 @@ class EvaluationReport:
         told = {len(one.anchors) for one in self.found.scores}
         anchors = f"{min(told)}" if len(told) == 1 else f"{min(told)} to {max(told)}"
         return [
-            f"{len(self.found.scores)} tasks of {len(self.by_model())} models, {self.left_out} left out; "
-            f"{anchors} anchors each, which are not scored.",
+            f"{len(self.found.scores)} tasks of {len(self.by_model())} models, "
+            f"{self.left_out} left out; {anchors} anchors each, which are not scored.",
             f"Error of throughput {errors['throughput']['mean']:.1%} on average, of power "
             f"{errors['power']['mean']:.1%}.",
             f"Inside the {self.found.level:.0%} interval: "
@@ -161,8 +161,8 @@ class EvaluationReport:
                 )
             )
         return Listing(
-            title=f"{self.source.value.upper()}: {self.contest.objective.name} at equal trials; gain "
-            "against the default, net of the trials; energy and time saved, net",
+            title=f"{self.source.value.upper()}: {self.contest.objective.name} at equal trials; "
+            "gain against the default, net of the trials; energy and time saved, net",
             columns=columns,
             rows=tuple(rows),
             numbers=frozenset(columns[1:]),
@@ -234,8 +234,8 @@ class EvaluationReport:
             series.append(Series(name=ERRORS[place], role=role, x=100 * values, y=100 * shares))
         return Figure(
             title=f"How large errors are: {self.title}",
-            description="Share of settings never measured whose throughput and power were predicted "
-            "with at most so much error.",
+            description="Share of settings never measured whose throughput and power were "
+            "predicted with at most so much error.",
             source=self.source,
             x=Axis.over("error", np.concatenate([one.x for one in series]), "%"),
             y=Axis.over("share of settings", 100 * shares, "%"),

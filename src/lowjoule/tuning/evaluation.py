@@ -26,9 +26,9 @@ MakeSearch = Callable[[Problem, Predictor, MeasuredTask], Search]
 class Contest:
     """What searches are compared under.
 
-    `searches` make one for a problem, a predictor that has not seen the task, and the task (of which
-    it may look at what is known before the first trial only); those in `whole` run to their own end, the
-    others for `trials` trials at most. A job is the work of `job_trials` trials.
+    `searches` make one for a problem, a predictor that has not seen the task, and the task, of
+    which it may look at what is known before the first trial only; those in `whole` run to their
+    own end, the others for `trials` trials at most. A job is the work of `job_trials` trials.
     """
 
     objective: Objective
