@@ -57,6 +57,7 @@ def _activities(path: Path) -> dict[str, Activity]:
                     memory=float(row["dram_active"]),
                     busy=float(row["sm_active"]),
                     running=float(row["gr_engine_active"]),
+                    clock=float(row["sm_clock"]) / clock,
                 )
                 best[row["application"]] = (clock, activity)
     return {name: activity for name, (_, activity) in best.items()}

@@ -152,7 +152,7 @@ class Places:
 
     def coordinates(self) -> Floats:
         """Return logarithms of the four knobs relative to the scale, shape (..., n, 4)."""
-        known = np.isfinite(self.largest_w)
+        known = np.isfinite(self.limit_w)
         ratio = np.where(known, self.limit_w, 1.0) / np.where(known, self.largest_w, 1.0)
         return np.log(np.stack([self.batch, ratio, self.sm_clock, self.memory_clock], axis=-1))
 

@@ -21,7 +21,7 @@ from lowjoule.prediction.features import (
 from lowjoule.prediction.intervals import FIGURES, Calibration
 from lowjoule.prediction.members import SIMPLE, Answer, Pair, Recipe, State, answer, hull_rows
 from lowjoule.prediction.monotone import monotone
-from lowjoule.prediction.tasks import Anchored, Observed, anchor, known_knobs, scale_of
+from lowjoule.prediction.tasks import Anchored, Observed, anchor, free, known_knobs, scale_of
 from lowjoule.prediction.training import train
 from lowjoule.profile import Profile
 from lowjoule.source import Source
@@ -134,9 +134,10 @@ class Predictor:
             )
         columns = space.columns()
         scale = scale_of(space, device)
-        observed = Observed.of(anchors, scale, known_knobs(columns))
+        known = known_knobs(columns)
+        observed = Observed.of(anchors, scale, known, activity)
         said = self._said(observed, device, static_signature(device, workload, activity))
-        at = places(columns, scale, len(space))
+        at = free(places(columns, scale, len(space)), known, activity)
         members, strange = self._members(observed, device)
         trees = all_members or "boosted" in (*members[0], *members[1])
         found = answer(self.state, said, at, self.recipe, trees=trees)
