@@ -167,8 +167,8 @@ def main() -> None:
         f"{sum(len(one.batch) for one in served)} measurements of {len(served)} deployments on "
         "H100 and B200, by batch (`max_num_seqs`), precision and number of GPUs. Known before a "
         "run: parameters, active parameters, architecture, precision, GPUs and how the model is "
-        "split. A probe is the middle batch; probes are not scored. A deployment is a model for one use "
-        "on so many GPUs of one kind, split in one way."
+        "split. A probe is the middle batch; probes are not scored. A deployment is a model for "
+        "one use on so many GPUs of one kind, split in one way."
     )
     report.say()
     header = ["probes", "energy: mean", "by model", "median", "90th", "worst model"]

@@ -106,7 +106,7 @@ class Predictor:
         if recipe.members is None and recipe.trees and not available():
             recipe = replace(recipe, trees=False)
         trained = train(tasks, recipe)
-        return cls(trained.state, trained.chosen, trained.calibration, recipe)
+        return cls(trained.state, trained.chosen, trained.calibration, trained.recipe)
 
     def predict(
         self,

@@ -28,7 +28,7 @@ from lowjoule.prediction.neighbours import Neighbours
 from lowjoule.prediction.predictor import Predictor
 
 FORMAT = "lowjoule predictor"
-VERSION = 1
+VERSION = 2
 
 # What the arrays' places mean; a file made with others is refused.
 _LAYOUT = {
@@ -90,7 +90,12 @@ def text_of(predictor: Predictor) -> str:
         "basis": _fields(state.basis),
         "mixed": [_mixed(one) for one in state.mixed],
         "neighbours": [
-            {"signatures": _list(n.signatures), "weights": _list(n.weights), "models": n.models}
+            {
+                "signatures": _list(n.signatures),
+                "weights": _list(n.weights),
+                "models": n.models,
+                "count": n.count,
+            }
             for n in state.neighbours
         ],
         "trees": [json.loads(one.text()) for one in state.trees],
@@ -131,7 +136,7 @@ def _predictor(content: Mapping[str, Any]) -> Predictor:
     hull = content["hull"]
     mixed = [_read_mixed(one) for one in content["mixed"]]
     near = [
-        Neighbours(_array(n["signatures"]), _array(n["weights"]), list(n["models"]))
+        Neighbours(_array(n["signatures"]), _array(n["weights"]), list(n["models"]), n["count"])
         for n in content["neighbours"]
     ]
     farthest = content["farthest"]
@@ -149,7 +154,7 @@ def _predictor(content: Mapping[str, Any]) -> Predictor:
     told = dict(content["recipe"])
     members = told.pop("members")
     recipe = Recipe(
-        **{**told, "growth": Growth(**told["growth"])},
+        **{**told, "growth": None if told["growth"] is None else Growth(**told["growth"])},
         members=None if members is None else tuple(members),
     )
     chosen: dict[str, Pair] = {
