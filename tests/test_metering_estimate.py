@@ -87,7 +87,7 @@ def test_a_sensor_of_another_gain_than_the_counter_is_scaled_to_it(gain: float) 
 
 
 def test_halving_the_tick_halves_the_uncertainty() -> None:
-    def typical_j(tick_s: float, phases: int = 15) -> float:
+    def typical_j(tick_s: float, phases: int = 45) -> float:
         halves_j = []
         for number in range(phases):
             device = ToldDevice(tick_s=tick_s, phase_s=tick_s * number / phases)
@@ -134,7 +134,7 @@ def test_averaged_power_is_undone(length_s: float) -> None:
     window = manual(device, length_s)
     assert only(window) == "average power"
     assert window.energy_j == pytest.approx(600.0 * length_s, rel=0.01)
-    assert (window.uncertainty_j or 0) > 0.001 * (window.energy_j or 0)
+    assert (window.uncertainty_j or 0) > 0.0005 * (window.energy_j or 0)
 
 
 # what cannot be believed
@@ -375,23 +375,23 @@ def test_an_interval_grows_with_every_error_in_it(
     uniform_j: list[float], variance_j2: float, more_j: float
 ) -> None:
     spread = Spread(tuple(uniform_j), variance_j2)
-    wider = spread + Spread((more_j,))
+    wider = spread.widened(more_j)
     assert wider.half_width_j >= spread.half_width_j * (1 - 1e-9)
     assert wider.sd_j >= spread.sd_j * (1 - 1e-9)
-    assert spread.half_width_j <= 2.24 * spread.sd_j + 1e-9
+    assert spread.half_width_j <= 2.18 * spread.sd_j + 1e-9
 
 
 @given(st.floats(1e-3, 1.0), st.floats(1.0, 4.0))
 def test_the_interval_of_a_step_is_monotone_in_the_tick(tick_s: float, factor: float) -> None:
-    narrow = interval_s(Habits(tick_s=tick_s), 0.0, 3, real_time=False)
-    wide = interval_s(Habits(tick_s=factor * tick_s), 0.0, 3, real_time=False)
+    narrow = interval_s(Habits(tick_s=tick_s), 0.0, 3, inside=99, real_time=False)
+    wide = interval_s(Habits(tick_s=factor * tick_s), 0.0, 3, inside=99, real_time=False)
     assert narrow <= wide * (1 + 1e-9)
 
 
 def test_looks_take_a_small_part_of_the_time_however_long_one_takes() -> None:
     for read_s in (1e-6, 1e-4, 2.4e-3):
         habits = Habits(tick_s=0.1, read_s=read_s)
-        assert read_s / interval_s(habits, 1.0, 5, real_time=True) <= 0.04
+        assert read_s / interval_s(habits, 1.0, 5, inside=99, real_time=True) <= 0.04
 
 
 def test_a_long_window_needs_bounded_memory_and_loses_no_energy() -> None:

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lowjoule.cli.main import main
 from lowjoule.devices.figures import figures_of, published_figures
+from lowjoule.devices.nvml.driver import Driver
+from lowjoule.devices.nvml.figures import board_figures
 from lowjoule.devices.registry import open_device
 from lowjoule.devices.simulated import SimulatedDevice
 from lowjoule.errors import InvalidValueError
 from lowjoule.knobs import Setting
 from lowjoule.prediction import MeasuredTask, Predictor, tasks_of
 from lowjoule.store import Record, Store, read_records, records_of, write_records
+from lowjoule.testing.nvml import compiler
 from lowjoule.workloads import Activity, Anchor, DeviceFigures, Signature, Workload, load, names
 from lowjoule.workloads.signature import is_live
+from nvml_machines import board, machine, opened
 
 POSITIVE = st.floats(1e-6, 1e15)
 MAYBE = st.none() | POSITIVE
@@ -209,3 +215,45 @@ def test_of_an_unknown_workload_the_times_alone_are_known(tmp_path: Path) -> Non
         (task,) = tasks_of(store)
     assert (task.model, task.workload) == ("mine", None)
     assert task.device.operations_per_s is None
+
+
+def test_a_real_board_tells_its_clocks_memory_and_limits(tmp_path: Path) -> None:
+    if compiler() is None:
+        pytest.skip("the fake NVML needs a C compiler: install gcc")
+    with machine(tmp_path, board()) as fake:
+        found = figures_of(opened(fake), load("gpt2"))
+    assert (found.sm_clock_hz, found.memory_clock_hz) == (1980e6, 2619e6)
+    assert found.memory_bytes == 80 << 30
+    assert (found.least_power_limit_w, found.power_limit_w) == (200.0, 700.0)
+    # the fake tells no bus width and no cores: one is published, the other stays unknown
+    assert (found.bandwidth_bytes_per_s, found.cores) == (3352e9, None)
+    assert found.operations_per_s == published_figures(found.model, load("gpt2")).operations_per_s
+    assert found.operations_per_s is not None
+
+
+def test_bandwidth_is_that_of_the_bus_where_the_board_tells_it() -> None:
+    class Told:
+        def ask(self, uuid: str, function: str, *arguments: int) -> object:
+            told = {
+                "nvmlDeviceGetMaxClockInfo": 1215 if arguments == (2,) else 1410,
+                "nvmlDeviceGetMemoryBusWidth": 5120,
+                "nvmlDeviceGetNumGpuCores": 6912,
+            }
+            return told.get(function)
+
+    found = board_figures(cast(Driver, Told()), "GPU-1", "X")
+    assert found.bandwidth_bytes_per_s == pytest.approx(1555e9, rel=1e-3)
+    assert (found.cores, found.memory_bytes) == (6912.0, None)
+
+
+def test_a_tuning_that_is_kept_says_what_is_known(tmp_path: Path) -> None:
+    place = str(tmp_path / "kept.sqlite")
+    arguments = ["tune", "--device", "sim:a100", "--workload", "gpt2", "--store", place]
+    assert main([*arguments, "--search", "random", "--draws", "12"]) == 0
+    with Store.open(place) as store:
+        told = [Signature.from_dict(one.provenance["signature"]) for one in store.records()]  # type: ignore[arg-type]
+        tasks = tasks_of(store)
+    assert told[0].default is not None
+    assert told[0].default["power_limit"] == 400.0
+    assert all(one == told[0] for one in told)
+    assert all(one.device.power_limit_w == 400.0 for one in tasks)

@@ -95,6 +95,7 @@ cli.commands_at = {
     "predict": ("lowjoule.cli.predict", "Predict a workload on a board that need not be here."),
     "evaluate": ("lowjoule.cli.evaluate", "Tell how good predictions and searches are on tables."),
     "study": ("lowjoule.cli.study", "Show what each knob does, alone."),
+    "benchmark": ("lowjoule.cli.benchmark", "Measure known work over a device's settings."),
     "measure": ("lowjoule.cli.measure", "Tell the energy that a command takes."),
     "devices": ("lowjoule.cli.devices", "List what is here: what it measures and controls."),
     "doctor": ("lowjoule.cli.doctor", "Find what keeps this machine from measuring."),

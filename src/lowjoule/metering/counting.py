@@ -28,7 +28,7 @@ from lowjoule.metering.view import LONGEST_REFRESH_S, Floats, View
 _FEW = 3  # intervals that a scale needs
 _WIDEST_SCALE = 2.0
 _LATEST = 1.5  # ticks: how late the next one may be
-_LESSONS = 5.0  # the best of some ways, judged by few ticks, looks better than it is
+_LESSONS = 2.0  # the best of some ways, judged by few ticks, looks better than it is
 _QUANTUM_J = 1e-3  # counters are in millijoules or finer
 
 
@@ -99,7 +99,7 @@ def count(view: View, course: Course) -> Counted | None:
     energy_j = counted_j + begin_span.energy_j + end_span.energy_j
     return Counted(
         energy_j=energy_j,
-        spread=_spread(ticks, begin, end, view.length_s),
+        spread=_spread(ticks, begin, end, view.length_s, _freedom(view, inside)),
         ticks=_resolved(view, inside),
         covered_s=float(ticks.time_s[end_tick] - ticks.time_s[begin_tick]),
         sensor_error=predictor.sensor_error,
@@ -113,8 +113,17 @@ def _resolved(view: View, inside: Ticks) -> int:
     return max(len(inside), passed)
 
 
+def _freedom(view: View, inside: Ticks) -> float:
+    """Return the degrees of freedom of what is beyond the ticks.
+
+    A sensor that shows each change at once leaves little open there; of one that is held, the few
+    ticks inside are all that it is judged by.
+    """
+    return math.inf if view.habits.refresh_s == 0 else max(2.0, len(inside) - 1.0)
+
+
 def _spread(
-    ticks: Ticks, begin: tuple[int, Span], end: tuple[int, Span], length_s: float
+    ticks: Ticks, begin: tuple[int, Span], end: tuple[int, Span], length_s: float, freedom: float
 ) -> Spread:
     (begin_tick, begin_span), (end_tick, end_span) = begin, end
     # a tick misplaced makes the power between ticks wrong as well, by which the rest is scaled
@@ -124,7 +133,8 @@ def _spread(
     end_j = more * end_span.power_w * float(ticks.half_s[end_tick])
     # one tick for both edges: where it was matters by the difference of power only
     halves_j = (begin_j - end_j,) if begin_tick == end_tick else (begin_j, end_j)
-    return Spread((*halves_j, _QUANTUM_J), begin_span.variance_j2 + end_span.variance_j2)
+    spans_j2 = begin_span.variance_j2 + end_span.variance_j2
+    return Spread((*halves_j, _QUANTUM_J), few_j2=spans_j2, freedom=freedom)
 
 
 def _continuous(view: View) -> Counted | None:

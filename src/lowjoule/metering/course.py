@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from lowjoule.metering.view import LONGEST_REFRESH_S, Floats, View
 
 _REPEATS = 0.15  # of the variance: values that far apart repeat
+_FEW = 6
 _ENDS = 1.1  # an error that may well be at an end of what is possible lies inside
 
 
@@ -150,6 +151,22 @@ class Course:
         if late:
             gap_s = np.maximum(gap_s, self._late_s)
         return float(np.sum((change_w * gap_s) ** 2)) / 12 + scatter_j2
+
+    def hurried(self) -> float:
+        """Return by how much the variance between looks grows where the power changes faster.
+
+        1 where each change stays for the next looks, 6 where no look tells of the next one: each
+        then stands for its gap as one sample does, not as a change at one time in it.
+        """
+        shown_w = self.shown_w()
+        if len(shown_w) < _FEW:
+            return 1.0
+        next_w2 = float(np.mean(np.diff(shown_w) ** 2))
+        if next_w2 == 0.0:
+            return 1.0
+        second_w2 = float(np.mean((shown_w[2:] - shown_w[:-2]) ** 2))
+        stays = min(1.0, max(0.0, second_w2 / next_w2 - 1.0))
+        return stays + 6.0 * (1.0 - stays)
 
     def shown_j(self, from_s: float, to_s: float) -> float:
         """Return the energy in J by what was shown, inside or not, as it was shown."""

@@ -64,7 +64,7 @@ def estimate(view: View, *, most_power_w: float | None, exact: bool = False) -> 
     counted = _exactly(view) if exact else count(view, course)
     integrated = integrate(view, course, most_power_w)
     flags = _told(view)
-    if integrated and course.in_step:
+    if integrated and integrated.beating:
         flags.add(Flag.BEATING)
     bound_w = _ANY_POWER_W if most_power_w is None else 2 * most_power_w
     if counted is not None:
@@ -100,7 +100,7 @@ def _result(
     energy_j = half_j = sd_j = method = None
     peak_w = course.peak_w()
     if chosen is not None:
-        spread = chosen.spread + Spread((view.falls_j,))
+        spread = chosen.spread.widened(view.falls_j)
         energy_j = max(0.0, chosen.energy_j)
         half_j, sd_j = spread.half_width_j, spread.sd_j
         mean_w = energy_j / view.length_s if view.length_s > 0 else 0.0

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from lowjoule.metering.course import Course
+from lowjoule.metering.held import Held, held_energy, renewals
 from lowjoule.metering.spread import Spread
 from lowjoule.metering.view import LONGEST_REFRESH_S, Floats, View
 
-_RESOLUTION = 1e-3  # of a sensor, by half: what it rounds, and when exactly it was asked
+_STEP_W = 1e-3  # power is shown in milliwatts
 _UNEVEN = 0.5  # relative standard deviation of power within the window before
 
 
@@ -33,6 +34,8 @@ class Integrated:
     looks: int
     averaged: bool
     unseen: bool = False
+    beating: bool = False
+    """Whether the power varies faster than the sensor shows it."""
 
 
 def integrate(view: View, course: Course, most_power_w: float | None = None) -> Integrated | None:
@@ -45,22 +48,55 @@ def integrate(view: View, course: Course, most_power_w: float | None = None) -> 
         return None
     if view.power_window_s > LONGEST_REFRESH_S:
         return _undo_average(view, course)
-    # half of what a mixed first value may hide: the middle between its being one and not
-    energy_j = course.between(view.begin_s, view.end_s) + course.mixed_j / 2
-    variance_j2 = course.variance_j2(view.begin_s, view.end_s)
-    variance_j2 += course.jump_j2(at_end=False) + course.jump_j2(at_end=True)
-    variance_j2 += course.mixed_j**2 / 12
-    uniform_j = [course.lag_doubt_j, _RESOLUTION * energy_j]
-    if course.unseen:
+    held = _held(view, course)
+    if held is None:
+        energy_j = course.between(view.begin_s, view.end_s) + course.mixed_j / 2
+        variance_j2 = course.hurried() * course.variance_j2(view.begin_s, view.end_s)
+        variance_j2 += course.jump_j2(at_end=False) + course.jump_j2(at_end=True)
+        variance_j2 += course.mixed_j**2 / 12
+        spread = Spread((course.lag_doubt_j, _rounded_j(view)), variance_j2)
+    else:
+        energy_j = held.energy_j
+        uniform_j = (*held.uniform_j, _rounded_j(view))
+        if view.habits.refresh_s is None:  # it may as well not be held
+            energy_j = course.between(view.begin_s, view.end_s)
+            uniform_j = (*uniform_j, abs(energy_j - held.energy_j))
+        spread = Spread(uniform_j, few_j2=held.variance_j2, freedom=held.freedom)
+    unseen = course.unseen
+    if unseen:
         most_j = 2.0 * energy_j if most_power_w is None else most_power_w * view.length_s
-        uniform_j.append(max(energy_j, most_j - energy_j))
+        spread = spread.widened(max(energy_j, most_j - energy_j))
     return Integrated(
         energy_j=max(0.0, energy_j),
-        spread=Spread(tuple(uniform_j), variance_j2),
-        looks=course.looks,
+        spread=spread,
+        looks=course.looks if held is None else held.values,
         averaged=False,
-        unseen=course.unseen,
+        unseen=unseen,
+        beating=held is not None and held.varied,
     )
+
+
+def _held(view: View, course: Course) -> Held | None:
+    """Return the energy by a sensor that is held, None where it is not or has not been renewed.
+
+    One that is not known yet may be: the soonest change of it is the longest that it is held.
+    """
+    refresh_s = view.habits.refresh_s
+    if refresh_s is None:
+        refresh_s = min(view.habits.soonest_s or LONGEST_REFRESH_S, LONGEST_REFRESH_S)
+    if not refresh_s or refresh_s > LONGEST_REFRESH_S * 2 or not course.looks or course.unseen:
+        return None
+    good = np.isfinite(view.power_w) & (view.time_s <= view.end_s)
+    time_s, power_w = view.time_s[good], view.power_w[good]
+    at_begin = max(0, int(np.searchsorted(time_s, view.begin_s, "right")) - 1)
+    renewed = renewals(time_s, power_w, refresh_s, view.end_s)
+    before_w = float(power_w[at_begin])
+    return held_energy(renewed, before_w, refresh_s, (view.begin_s, view.end_s))
+
+
+def _rounded_j(view: View) -> float:
+    """Return what the sensor's rounding makes at most: half of the step that its values have."""
+    return _STEP_W / 2 * view.length_s
 
 
 def _undo_average(view: View, course: Course) -> Integrated:

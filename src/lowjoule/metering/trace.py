@@ -10,6 +10,7 @@ import math
 import statistics
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import pairwise
 from operator import itemgetter
 
 from lowjoule.devices.interface import Reading
@@ -193,13 +194,17 @@ def _refresh_s(changes: list[Change]) -> float:
     them whenever the load changes. A load that alternates regularly between two levels would
     look like the former: a held sensor has more levels, or more multiples.
     """
-    blur_s = statistics.median(one.blur_s for one in changes)
-    gaps_s = sorted(one.since_s for one in changes)
-    period_s = statistics.median(one for one in gaps_s if one <= 1.3 * gaps_s[len(gaps_s) // 10])
-    if period_s <= 6 * blur_s:
+    blurs_s = [max(one.blur_s, before.blur_s) for before, one in pairwise((changes[0], *changes))]
+    gaps_s = [one.since_s for one in changes]
+    shortest_s = sorted(gaps_s)[len(gaps_s) // 10]
+    period_s = statistics.median(one for one in gaps_s if one <= 1.3 * shortest_s)
+    if period_s <= 6 * statistics.median(blurs_s):
         return 0.0  # every time would be a multiple of it
     counts = [round(gap_s / period_s) for gap_s in gaps_s]
-    off_s = [abs(gap_s - n * period_s) for gap_s, n in zip(gaps_s, counts, strict=True)]
-    held = sum(one_s <= 1.2 * blur_s for one_s in off_s) >= _LIKE * len(off_s)
+    # one look late makes one time longer and the next one shorter: their mean does not mind
+    period_s = sum(gaps_s) / max(1, sum(counts))
+    each = zip(gaps_s, counts, blurs_s, strict=True)
+    held = sum(abs(gap_s - n * period_s) <= 1.2 * blur_s for gap_s, n, blur_s in each)
     levels = len({one.power_w for one in changes})
-    return period_s if held and (levels >= 4 or len(set(counts)) >= 3) else 0.0
+    many = levels >= 4 or len(set(counts)) >= 3
+    return period_s if held >= _LIKE * len(changes) and many else 0.0

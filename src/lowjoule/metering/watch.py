@@ -36,7 +36,7 @@ _AFTER = 2
 _LEARN_EVERY = 32
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Stay:
     """A window's time on one device; `end_s` is None while it lasts.
 
@@ -71,25 +71,27 @@ class Watch:
         self._pid = os.getpid()
         self._lock = threading.RLock()
         self._trace = Trace(self.habits)
-        self._stays: list[Stay] = []
+        # who forgets a window without ending it lets its looks end all the same
+        self._stays: list[weakref.ref[Stay]] = []
         self._ended: weakref.WeakSet[Settled] = weakref.WeakSet()
-        self._looks = 0
+        self._looks = self._begun = 0
         self._failures = 0
         self._full_s = -_FULL_READ_S
         self._silent = False
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
-        self._fast = self.real_time and isinstance(device, FastSampled)
+        self._fast = isinstance(device, FastSampled)
         self._clock = device.clock
         self._full: Callable[[], Reading] = _closed
         self._quick: Callable[[], Reading] = _closed
+        self._edge: Callable[[], Reading] = _closed
 
     # ---------------------------------------------------------------- windows
 
     def open(self, device: Device, sampling: Sampling) -> Stay:
         """Begin a window on `device`, now."""
         with self._lock:
-            if not self._stays:
+            if not self._open_stays():
                 self._begin_session(device)
             if sampling is Sampling.AUTO:
                 sampling = Sampling.THREAD if self.real_time else Sampling.EDGES
@@ -98,28 +100,28 @@ class Watch:
             elif sampling is Sampling.EDGES:
                 self._to_tick(1)
             stay = Stay(self._trace, None)
-            self._stays.append(stay)
-            stay.begin_s = self._look(self._quick)
+            self._stays.append(weakref.ref(stay))
+            stay.begin_s = self._look(self._edge)
+            self._begun = self._looks
             return stay
 
     def close(self, stay: Stay, sampling: Sampling) -> None:
         """End a window, now; joins the thread when it was the last one."""
         thread = None
         with self._lock:
-            end_s = self._look(self._quick)
+            end_s = self._look(self._edge)
             if end_s is None:
                 end_s = self._trace.samples[-1][0] if self._trace.samples else None
                 stay.lost = True
             stay.end_s = stay.until_s = end_s
             stay.lost = stay.lost or self.lost
             stay.problem = self.problem
-            if stay in self._stays:
-                self._stays.remove(stay)
+            self._stays = [one for one in self._stays if one() is not stay]
             edges = sampling is Sampling.EDGES or (sampling is Sampling.AUTO and not self.real_time)
             if edges and not stay.lost:
                 self._to_tick(_AFTER)
                 stay.until_s = self._trace.samples[-1][0]
-            if not self._stays:
+            if not self._open_stays():
                 thread = self._end_session()
         if thread is not None and thread is not threading.current_thread():
             thread.join()
@@ -131,7 +133,7 @@ class Watch:
     def poll(self) -> None:
         """Look at the device now; for virtual time, where no thread can."""
         with self._lock:
-            self._look(self._quick)
+            self._sample()
 
     @property
     def due_s(self) -> float:
@@ -142,9 +144,14 @@ class Watch:
 
     # ---------------------------------------------------------------- sessions
 
+    def _open_stays(self) -> list[Stay]:
+        return [stay for one in self._stays if (stay := one()) is not None]
+
     def _begin_session(self, device: Device) -> None:
         self._clock, self._full = device.clock, device.read
         self._quick = cast(FastSampled, device).sample if self._fast else self._full
+        # in virtual time nobody may look in between, so that the edges have to tell all
+        self._edge = self._quick if self.real_time else self._full
         self._trace = Trace(self.habits)
         self.lost, self.problem, self._failures = False, "", 0
         if self.real_time and self.habits.read_s == 0.0:
@@ -155,7 +162,8 @@ class Watch:
         self._stop.set()
         self._trace.learn()
         # nothing of the device is held between windows
-        self._full = self._quick = _closed
+        self._full = self._quick = self._edge = _closed
+        self._stays = []
         return thread if self._pid == os.getpid() else None
 
     def _burst(self) -> None:
@@ -197,9 +205,10 @@ class Watch:
         return None
 
     def _interval_s(self) -> float:
-        begin_s = max((one.begin_s or 0.0 for one in self._stays), default=0.0)
+        begin_s = max((one.begin_s or 0.0 for one in self._open_stays()), default=0.0)
         age_s = self._trace.samples[-1][0] - begin_s if self._trace.samples else 0.0
-        return interval_s(self.habits, age_s, self._looks, real_time=self.real_time)
+        inside = self._looks - self._begun
+        return interval_s(self.habits, age_s, self._looks, inside=inside, real_time=self.real_time)
 
     def _to_tick(self, count: int) -> None:
         """Let virtual time pass until the counter has moved `count` times."""
@@ -244,6 +253,9 @@ class Watch:
             with self._lock:
                 if stop.is_set():
                     return
+                if not self._open_stays():
+                    self._end_session()
+                    return
                 self._sample()
 
     def _next_s(self) -> float:
@@ -265,7 +277,7 @@ class Watch:
         if self._trace.is_full():
             for one in list(self._ended):
                 one.settle()
-            self._trace.thin([one.begin_s for one in self._stays if one.begin_s is not None])
+            self._trace.thin([one.begin_s for one in self._open_stays() if one.begin_s is not None])
 
     def stop(self) -> None:
         """End the thread, before the interpreter does."""

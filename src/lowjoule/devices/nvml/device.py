@@ -11,10 +11,12 @@ from pathlib import Path
 
 from lowjoule.clock import Clock, WallClock
 from lowjoule.devices.interface import Ability, Coverage, Identity, Reading
+from lowjoule.devices.nvml import fields
 from lowjoule.devices.nvml import sensors as reading
 from lowjoule.devices.nvml.abilities import is_administrator, knob_abilities, sensor_abilities
 from lowjoule.devices.nvml.controls import PERSISTENCE, LockedClock, controls
 from lowjoule.devices.nvml.driver import DRIVER, Driver
+from lowjoule.devices.nvml.fields import field_values
 from lowjoule.devices.nvml.figures import board_figures
 from lowjoule.devices.nvml.visible import Seen
 from lowjoule.errors import UnsupportedError
@@ -93,6 +95,18 @@ class NvmlDevice:
     @property
     def notes(self) -> tuple[str, ...]:
         """What is to be known of the figures of this board."""
+        return (*self._shared_notes(), *self._smoothing_notes())
+
+    def _smoothing_notes(self) -> tuple[str, ...]:
+        field = (fields.SMOOTHING, fields.GPU)
+        if not field_values(self._driver, self._uuid, [field])[field].value:
+            return ()
+        return (
+            f"power smoothing is on: {self._uuid} draws power on purpose where the work would not, "
+            "which is in its figures",
+        )
+
+    def _shared_notes(self) -> tuple[str, ...]:
         if self.seen.coverage is not Coverage.MIG_PARENT:
             return ()
         named = ", ".join(one.uuid for one in self.seen.slices) or "its slices"
