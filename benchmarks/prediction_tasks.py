@@ -56,6 +56,8 @@ def _activities(path: Path) -> dict[str, Activity]:
                     compute=max(pipes),
                     memory=float(row["dram_active"]),
                     busy=float(row["sm_active"]),
+                    running=float(row["gr_engine_active"]),
+                    clock=float(row["sm_clock"]) / clock,
                 )
                 best[row["application"]] = (clock, activity)
     return {name: activity for name, (_, activity) in best.items()}

@@ -51,7 +51,7 @@ def _records(path: Path, workload: str | None, columns: dict[str, str]) -> list[
     from lowjoule.errors import UnknownNameError
     from lowjoule.store import read_records
 
-    if columns or not _is_export(path):
+    if columns or not is_export(path):
         return _replayed(path, workload, columns)
     records = read_records(path)
     if workload is None:
@@ -62,7 +62,7 @@ def _records(path: Path, workload: str | None, columns: dict[str, str]) -> list[
     return [record for record in records if record.workload == workload]
 
 
-def _is_export(path: Path) -> bool:
+def is_export(path: Path) -> bool:
     """Return whether `path` looks like a file of ours: by its name, a CSV by its first column."""
     if path.suffix.lower() in (".jsonl", ".parquet"):
         return True

@@ -152,7 +152,7 @@ class Places:
 
     def coordinates(self) -> Floats:
         """Return logarithms of the four knobs relative to the scale, shape (..., n, 4)."""
-        known = np.isfinite(self.largest_w)
+        known = np.isfinite(self.limit_w)
         ratio = np.where(known, self.limit_w, 1.0) / np.where(known, self.largest_w, 1.0)
         return np.log(np.stack([self.batch, ratio, self.sm_clock, self.memory_clock], axis=-1))
 
@@ -228,8 +228,9 @@ def _nearest(space: Space, default: Setting, turned: Mapping[str, float]) -> Set
 
 STATIC = (
     *("intensity", "balance", "operations_per_parameter", "step_traffic"),
-    *("compute_activity", "memory_activity", "busy"),
+    *("compute_activity", "memory_activity", "busy", "waiting"),
 )
+_LEAST_SHARE = 0.02  # counters tell shares of time to a few hundredths
 
 
 def static_signature(
@@ -239,8 +240,8 @@ def static_signature(
 
     Logarithms of operations per byte of memory traffic, the board's balance (operations per
     byte), operations per parameter and the part of a step's bytes that does not grow with the
-    batch, and the counted activities as they are (mean power is linear in them); NaN where not
-    known.
+    batch, the counted activities as they are (mean power is linear in them) and how long the device
+    waits for its host; NaN where not known.
     """
     intensity = ratio = fixed = math.nan
     if workload is not None:
@@ -251,7 +252,18 @@ def static_signature(
     told = activity or Activity()
     counted = (told.compute, told.memory, told.busy)
     shares = [math.nan if c is None else c for c in counted]
-    return np.array([intensity, balance, ratio, fixed, *shares])
+    return np.array([intensity, balance, ratio, fixed, *shares, _waiting(told.running)])
+
+
+def _waiting(running: float | None) -> float:
+    """Return the logarithm of the time that the device waits over that in which it runs.
+
+    That part of a step follows no clock (Amdahl 1967); it is the baseline's fixed part.
+    """
+    if running is None:
+        return math.nan
+    share = min(max(running, _LEAST_SHARE), 1.0 - _LEAST_SHARE)
+    return math.log((1.0 - share) / share)
 
 
 ANCHORED = (

@@ -32,9 +32,14 @@ class Activity:
     """What counters say of the default setting, shares of time or peak; None is "not known".
 
     `compute` is the activity of the busiest arithmetic pipe, `memory` that of the memory's bus
-    (DCGM's pipe and DRAM activity, say), `busy` the share of time in which cores have work.
+    (DCGM's pipe and DRAM activity, say), `busy` the share of time in which cores have work,
+    `running` that in which anything at all runs on the device (DCGM's engine activity, NVML's
+    utilisation): in the rest the device waits for its host. `clock` is the core clock in force
+    over the one asked for: below 1 something, a power limit say, held it down.
     """
 
     compute: float | None = None
     memory: float | None = None
     busy: float | None = None
+    running: float | None = None
+    clock: float | None = None
