@@ -101,7 +101,7 @@ def tune(
             workload,
             objective=objective_on(opened, objective),
             constraints=[parse_constraint(text) for text in constraints],
-            search=search_factory(search_name, draws, device.seed, known),
+            search=search_factory(search_name, draws, device.seed, known.search),
             knobs=knobs,
             job=parse_work(job) if job else None,
             window_s=parse(window, Unit.SECOND),
@@ -212,12 +212,12 @@ class LearnedFrom:
         return HybridSearch(problem, knowledge_of(self.device, self.workload, tasks=tasks))
 
 
-def search_factory(name: str, draws: int | None, seed: int, known: LearnedFrom) -> SearchFactory:
-    """Return what makes the search called `name` for a problem."""
+def search_factory(name: str, draws: int | None, seed: int, hybrid: SearchFactory) -> SearchFactory:
+    """Return what makes the search called `name` for a problem; `hybrid` makes that one."""
     from lowjoule.tuning import ExhaustiveSearch, JustInTime, LinearSearch, RandomSearch
 
     if name == "hybrid":
-        return known.search
+        return hybrid
     if name == "random":
         return lambda problem: RandomSearch(problem, draws=draws or 14, seed=seed)
     if name == "exhaustive":
