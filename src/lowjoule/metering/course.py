@@ -14,11 +14,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from lowjoule.metering.held import ENDS
 from lowjoule.metering.view import LONGEST_REFRESH_S, Floats, View
 
 _REPEATS = 0.15  # of the variance: values that far apart repeat
 _FEW = 6
-_ENDS = 1.1  # an error that may well be at an end of what is possible lies inside
 
 
 class Course:
@@ -235,7 +235,7 @@ class Course:
         if not self.looks or self.lag_s == 0:
             return 0.0
         change_w = float(self._power_w[self._last] - self._power_w[self._first])
-        return _ENDS * self.lag_s * abs(change_w)
+        return ENDS * self.lag_s * abs(change_w)
 
     def mean_w(self, from_s: float, to_s: float) -> float:
         """Return the mean of what was shown at looks in a stretch outside, NaN where none was."""
@@ -243,6 +243,13 @@ class Course:
             return math.nan
         chosen = (self._at_s >= from_s) & (self._at_s <= to_s)
         return float(self._power_w[chosen].mean()) if chosen.any() else math.nan
+
+    def range_w(self, from_s: float, to_s: float) -> float:
+        """Return how far apart the powers are that were shown in a stretch outside, in W."""
+        if not self.known:
+            return 0.0
+        chosen = (self._at_s >= from_s) & (self._at_s <= to_s)
+        return float(np.ptp(self._power_w[chosen])) if chosen.any() else 0.0
 
     def peak_w(self) -> float | None:
         """Return the highest power shown inside or at the end, None where none was."""

@@ -64,8 +64,6 @@ def estimate(view: View, *, most_power_w: float | None, exact: bool = False) -> 
     counted = _exactly(view) if exact else count(view, course)
     integrated = integrate(view, course, most_power_w)
     flags = _told(view)
-    if integrated and integrated.beating:
-        flags.add(Flag.BEATING)
     bound_w = _ANY_POWER_W if most_power_w is None else 2 * most_power_w
     if counted is not None:
         wrong = _wrong(view, counted, integrated, bound_w)
@@ -218,4 +216,5 @@ def _coarse(chosen: Counted | Integrated, exact: bool) -> set[Flag]:
         return set()
     if isinstance(chosen, Counted):
         return {Flag.UNRESOLVED} if chosen.ticks < _FEW_TICKS else set()
-    return {Flag.UNRESOLVED} if chosen.looks < _FEW_LOOKS or chosen.unseen else set()
+    flags = {Flag.UNRESOLVED} if chosen.looks < _FEW_LOOKS or chosen.unseen else set()
+    return flags | ({Flag.BEATING} if chosen.beating else set())

@@ -31,10 +31,11 @@ from lowjoule.metering.view import Floats
 
 _SMOOTH = 0.3
 _REPEATS = 0.15  # of the variance: values that far apart repeat
-_ENDS = 1.1  # an error that may well be at an end of what is possible lies inside
+ENDS = 1.1  # an error that may well be at an end of what is possible lies inside
 _FEW = 3
 _DOUBTED = 4.0
 _VARIED = 0.2
+_MANY = 50  # values, for a load to be nearly in step with all of them by chance
 _BENDS = 4.0  # times what second differences leave open
 _BENDS_PART = 0.08
 _UNSEEN = 0.75  # of each period: the part that a sensor is known to see is a quarter at least
@@ -45,8 +46,9 @@ _UNKNOWN = 0.5  # relative standard deviation of a power that one value alone te
 class Held:
     """Energy in J, its variance in J^2 with its degrees of freedom, and uniform errors in J.
 
-    `varied` says whether the values differ by more than a fifth of their mean: a load that they
-    show as slow may be a fast one in step with the sensor, which they cannot tell.
+    `hidden` says whether the load may be another than it looks: whether the values differ by more
+    than a fifth of their mean from one to the next, or from first to last where they are few, as
+    what they show as slow may then be a fast load nearly in step with the sensor.
     """
 
     energy_j: float
@@ -54,7 +56,7 @@ class Held:
     freedom: float
     uniform_j: tuple[float, ...]
     values: int
-    varied: bool
+    hidden: bool
 
 
 def renewals(
@@ -108,7 +110,7 @@ def held_energy(
         energy_j += course.beyond_j(edges_s)
     mean_w, most_w = float(np.mean(value_w)), float(np.ptp(value_w))
     varied = most_w > _VARIED * mean_w
-    uniform_j = [_ENDS * refresh_s / 4 * abs(float(value_w[-1] - value_w[0]))]
+    uniform_j = [ENDS * refresh_s / 4 * abs(float(value_w[-1] - value_w[0]))]
     if varied and course.bends:
         uniform_j.append(most_w / 2 * (end_s - begin_s))
     return Held(
@@ -117,7 +119,7 @@ def held_energy(
         freedom=course.freedom,
         uniform_j=tuple(uniform_j),
         values=len(value_w),
-        varied=varied,
+        hidden=varied and (len(value_w) < _MANY or course.fast_w2**0.5 > _VARIED * mean_w),
     )
 
 
