@@ -15,7 +15,7 @@ Assumptions of the interval (95 %, rather kept too often than too seldom):
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lowjoule.metering.counting import Counted, count
 from lowjoule.metering.course import Course
@@ -63,6 +63,8 @@ def estimate(view: View, *, most_power_w: float | None, exact: bool = False) -> 
     course = Course(view)
     counted = _exactly(view) if exact else count(view, course)
     integrated = integrate(view, course, most_power_w)
+    if counted and integrated and counted.ticks < _FEW_TICKS:
+        counted = _doubted(view, counted, integrated)
     flags = _told(view)
     bound_w = _ANY_POWER_W if most_power_w is None else 2 * most_power_w
     if counted is not None:
@@ -130,6 +132,24 @@ def _exactly(view: View) -> Counted | None:
         ticks=_FEW_TICKS,
         covered_s=view.length_s,
     )
+
+
+def _doubted(view: View, counted: Counted, integrated: Integrated) -> Counted:
+    """Return the counter's energy where too few ticks inside judge what is beyond them.
+
+    A sensor that is held is then as good there as it is by itself.
+    """
+    if integrated.averaged or view.habits.refresh_s == 0:
+        return counted
+    beyond = min(1.0, abs(view.length_s - counted.covered_s) / view.length_s)
+    own, other = counted.spread, integrated.spread
+    spread = Spread(
+        (*own.uniform_j, *(beyond * one for one in other.uniform_j)),
+        own.variance_j2,
+        own.few_j2 + beyond * other.few_j2,
+        min(own.freedom, other.freedom),
+    )
+    return replace(counted, spread=spread)
 
 
 def _told(view: View) -> set[Flag]:

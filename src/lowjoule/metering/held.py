@@ -38,7 +38,8 @@ _VARIED = 0.2
 _MANY = 50  # values, for a load to be nearly in step with all of them by chance
 _BENDS = 4.0  # times what second differences leave open
 _BENDS_PART = 0.08
-_UNSEEN = 0.75  # of each period: the part that a sensor is known to see is a quarter at least
+_SEEN = 0.25  # of each period: the least part that a sensor is known to see
+_AT_ONCE = 0.05  # a value that is new so soon after the begin is rather of a sensor not held
 _UNKNOWN = 0.5  # relative standard deviation of a power that one value alone tells of
 
 
@@ -129,8 +130,13 @@ def _unmix(value_w: Floats, before_w: float, late_s: float, refresh_s: float) ->
     It is of both sides of the edge where it is a mean over more than `late_s`. That it is, between
     the value before and the next one, has to be weighed against a change of the load there.
     """
-    if len(value_w) < 2 or late_s >= refresh_s:
+    if late_s >= refresh_s:
         return 0.0
+    if len(value_w) == 1:
+        # nothing tells how much of it is of before: up to all but what was seen at the least
+        share = refresh_s / max(late_s, refresh_s * _SEEN)
+        shared = 0.0 if late_s < _AT_ONCE * refresh_s else share - 1.0
+        return ((float(value_w[0]) - before_w) * shared * refresh_s) ** 2 / 3
     step_w, whole_w = float(value_w[1] - value_w[0]), float(value_w[1]) - before_w
     if step_w == 0.0 or whole_w == 0.0 or not 0.0 < step_w / whole_w <= 1.0:
         return 0.0
@@ -173,7 +179,7 @@ class _Samples:
         slow = min(1.0, max(0.0, second_w2 / next_w2 - 1.0))
         slow *= count / (count + _DOUBTED)  # few differences tell it badly
         self.alike = _alike(off_w)
-        self.fast_w2 = (1.0 - slow) * _UNSEEN * float(np.var(value_w, ddof=1))
+        self.fast_w2 = (1.0 - slow) * (1.0 - _SEEN) * float(np.var(value_w, ddof=1))
         self._slow_w2 = slow * next_w2
 
     def beyond_j(self, edges_s: tuple[float, float]) -> float:
