@@ -261,7 +261,7 @@ def main() -> None:
         folder = Path(name)
         steps(report, folder, arguments.windows)
         intervals(report, folder, arguments.windows)
-        held_out(report, folder, arguments.windows)
+        held_out(report, folder, max(20, arguments.windows * 2 // 5))
         halving(report, folder, arguments.windows)
         cost(report)
         compare(report, folder, arguments.peers)

@@ -111,7 +111,7 @@ def held_energy(
         energy_j += course.beyond_j(edges_s)
     mean_w, most_w = float(np.mean(value_w)), float(np.ptp(value_w))
     varied = most_w > _VARIED * mean_w
-    uniform_j = [ENDS * refresh_s / 4 * abs(float(value_w[-1] - value_w[0]))]
+    uniform_j = [ENDS * refresh_s / 4 * abs(course.rise_w(edges_s))]
     if varied and course.bends:
         uniform_j.append(most_w / 2 * (end_s - begin_s))
     return Held(
@@ -188,6 +188,18 @@ class _Samples:
         first = (value_w[0] - value_w[1]) / per_s * edges_s[0] ** 2 / 2
         last = (value_w[-1] - value_w[-2]) / per_s * edges_s[1] ** 2 / 2
         return float(first + last)
+
+    def rise_w(self, edges_s: tuple[float, float]) -> float:
+        """Return how much higher the power is at the end than at the begin, in W.
+
+        A shift of all values by a time shifts so much energy in or out per second of it.
+        """
+        value_w = self._value_w
+        rise_w = float(value_w[-1] - value_w[0])
+        if self.smooth:
+            slopes_w = np.array((value_w[1] - value_w[0], value_w[-1] - value_w[-2]))
+            rise_w += float(slopes_w @ np.array(edges_s)) / self._refresh_s
+        return rise_w
 
     def variance_j2(self, edges_s: tuple[float, float]) -> float:
         """Return the variance in J^2, of the values' times and `edges_s` beyond them."""
