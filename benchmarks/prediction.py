@@ -21,8 +21,8 @@ import numpy as np
 
 from data_root import data_root
 from lowjoule.knobs import Space, standard_knob
-from lowjoule.prediction import Growth, Predictor, Recipe, baseline, gaussian, learning, neighbours
-from lowjoule.prediction.boosted import available
+from lowjoule.prediction import Predictor, Recipe, baseline, gaussian, learning, neighbours
+from lowjoule.prediction.boosted import GROWTHS, available
 from lowjoule.prediction.evaluation import (
     Scored,
     Split,
@@ -34,6 +34,7 @@ from lowjoule.prediction.evaluation import (
     score,
 )
 from lowjoule.prediction.features import MeasuredTask
+from lowjoule.prediction.neighbours import COUNTS
 from lowjoule.prediction.tasks import prepare
 from prediction_tasks import spec, stages, titan, zeus
 from report import Report
@@ -261,7 +262,11 @@ def main() -> None:
     ablation(report, groups | kernels)
     sensitivity(report, groups)
     speed(report, tasks, titan(root, real=True) + titan(root, real=False))
-    report.say(f"Trees: {Growth()}.")
+    chosen = Predictor.fit(tasks).recipe
+    report.say(
+        f"Chosen on (a), of {len(GROWTHS)} growths and {COUNTS} neighbours: {chosen.growth}, "
+        f"{chosen.neighbours} neighbours."
+    )
     if options.write:
         print(f"written to {report.write()}")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lowjoule.devices.replay import ReplayDevice, read_table
-from lowjoule.prediction.features import Activity, DeviceFigures, MeasuredTask
+from lowjoule.prediction import Activity, DeviceFigures, MeasuredTask
 
 # The boards' largest limits, where the table does not vary the limit, by data sheet: A40 300 W,
 # Titan X 250 W, A100 SXM in the 500 W version (what the TTU set states; the stages draw 475 W).
@@ -56,6 +56,8 @@ def _activities(path: Path) -> dict[str, Activity]:
                     compute=max(pipes),
                     memory=float(row["dram_active"]),
                     busy=float(row["sm_active"]),
+                    running=float(row["gr_engine_active"]),
+                    clock=float(row["sm_clock"]) / clock,
                 )
                 best[row["application"]] = (clock, activity)
     return {name: activity for name, (_, activity) in best.items()}

@@ -22,6 +22,7 @@ class ToldDevice:
     tick_s: float = 0.02
     phase_s: float = 0.0
     uuid: str = "told"
+    backend: str = "told"
     has_counter: bool = True
     has_power: bool = True
     source: Source = Source.MEASURED
@@ -43,7 +44,7 @@ class ToldDevice:
             uuid=self.uuid,
             model="told",
             vendor="tests",
-            backend="told",
+            backend=self.backend,
             driver="1",
             source=self.source,
             scope=self.scope,

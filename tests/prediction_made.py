@@ -9,9 +9,9 @@ import numpy as np
 from lowjoule.devices.replay import ReplayDevice, read_table
 from lowjoule.knobs import Space, standard_knob
 from lowjoule.prediction.baseline import NAMES, generic, logs
-from lowjoule.prediction.features import DeviceFigures, MeasuredTask, Scale, places
+from lowjoule.prediction.features import MeasuredTask, Scale, places
 from lowjoule.profile import Profile
-from lowjoule.workloads import Work, WorkUnit
+from lowjoule.workloads import DeviceFigures, Work, WorkUnit
 
 BOARD = DeviceFigures(model="board", power_limit_w=300.0)
 

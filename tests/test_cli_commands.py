@@ -216,3 +216,30 @@ def test_an_export_of_trials_is_a_device(tmp_path: Path, capsys: Capture) -> Non
     replayed = found(capsys, "tune", "--device", f"replay:{file}", "--objective", "energy")
     tried = {json.dumps(one["asked"], sort_keys=True) for one in tuned["history"]}
     assert json.dumps(replayed["chosen"]["setting"], sort_keys=True) in tried
+
+
+@pytest.mark.parametrize(
+    ("name", "calibrated"), [("h200", False), ("a40", True)], ids=["uncalibrated", "calibrated"]
+)
+def test_a_model_that_no_measurement_stands_behind_says_so(
+    tmp_path: Path, capsys: Capture, name: str, calibrated: bool
+) -> None:
+    on = ("--device", f"sim:{name}", "--workload", "resnet50")
+    page = tmp_path / "page.html"
+    for command in (("tune", *on, "--knobs", "power_limit"), ("frontier", *on), ("study", *on)):
+        assert ("(uncalibrated)" in said(capsys, *command)) is not calibrated, command
+        assert found(capsys, *command)["calibrated"] is calibrated
+        if command[0] != "tune":
+            said(capsys, *command, "--html", str(page))
+            assert ("(uncalibrated)" in page.read_text()) is not calibrated
+    place = tmp_path / "m.json"
+    assert main(["measure", "--device", f"sim:{name}", "--json", str(place), "--", "true"]) == 0
+    assert ("(uncalibrated)" in capsys.readouterr().err) is not calibrated
+    (one,) = json.loads(place.read_text())["devices"]
+    assert one["calibrated"] is calibrated
+
+
+def test_what_is_no_model_is_neither_calibrated_nor_not(path: Path, capsys: Capture) -> None:
+    on = ("--device", f"replay:{path}", "--workload", "job")
+    assert found(capsys, "frontier", *on)["calibrated"] is None
+    assert "calibrated" not in said(capsys, "tune", *on)

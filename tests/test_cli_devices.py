@@ -14,7 +14,10 @@ import pytest
 
 from cpu_trees import backend as cpu_backend
 from cpu_trees import inside, package
+from fakes import FakeDevice
 from lowjoule.cli.main import main
+from lowjoule.devices.hwmon import HwmonBackend
+from lowjoule.devices.interface import Ability, Probed
 from lowjoule.devices.nvml.backend import NvmlBackend
 from lowjoule.devices.registry import Available, Backend, OpenOptions
 from lowjoule.devices.simulated.backend import SimulatedBackend
@@ -22,7 +25,7 @@ from lowjoule.diagnosis import words
 from lowjoule.diagnosis.here import Found, look
 from lowjoule.errors import DeviceError
 from lowjoule.testing.nvml import FakeNvml
-from lowjoule.testing.sysfs import FakeSysfs, unprivileged
+from lowjoule.testing.sysfs import FakeChip, FakeSysfs, unprivileged
 from nvml_machines import A, B, board, fake_root, machine
 
 RUN = "import sys; from lowjoule.cli.main import main; sys.exit(main())"
@@ -189,6 +192,81 @@ def test_json_tells_all_of_real_and_of_simulated_devices(
     assert {one["name"] for one in real[0]["missing"]} >= {"module power"}
     assert "sim:b200" in {one["device"] for one in said["devices"]}
     assert fake.writes() == []
+
+
+FUNCTIONS_OF_READINGS = (
+    "nvmlDeviceGetFieldValues",
+    "nvmlDeviceGetTotalEnergyConsumption",
+    "nvmlDeviceGetPowerUsage",
+    "nvmlDeviceGetClockInfo",
+    "nvmlDeviceGetTemperature",
+    "nvmlDeviceGetTemperatureV",
+    "nvmlDeviceGetUtilizationRates",
+    "nvmlDeviceGetCurrentClocksEventReasons",
+    "nvmlDeviceGetCurrentClocksThrottleReasons",
+    "nvmlDeviceGetPowerManagementLimitConstraints",
+    "nvmlDeviceGetSupportedMemoryClocks",
+    "nvmlDeviceGetPersistenceMode",
+)
+
+
+def odd_processors(folder: Path) -> dict[str, Backend]:
+    """CPUs of every odd kind that there is."""
+    zones = [
+        package(0, at=0),
+        package(1, at=1, name="package-1-die-0"),
+        package(1, at=2, name="package-1-die-1", repeats="intel-rapl:1"),
+        package(2, at=3, enabled=0, range_uj=None),
+        package(3, at=4, limit_w=0.0),
+        package(4, at=5, limit_w=None),
+        inside("intel-rapl:0:0", "core"),
+        inside("intel-rapl:0:1", "dram", energy_uj=0),
+        inside("intel-rapl:6", "psys"),
+        inside("intel-rapl:7", "oddity"),
+        package(0, ident="intel-rapl-mmio:0"),
+    ]
+    chips = [
+        FakeChip.grace("hwmon0", "Module Power Socket 0", 500.0),
+        FakeChip.grace("hwmon1", "Grace Power Socket 0", 200.0),
+        FakeChip.grace("hwmon2", "Oddity", 200.0),
+        FakeChip(ident="hwmon3", name="amd_energy", files={"energy1_label": "Esocket0"}),
+    ]
+    tree = FakeSysfs(folder / "sys", zones, chips)
+    estimate = cpu_backend(tree).open("estimate=100W", OpenOptions())
+    assert isinstance(estimate, Probed)
+    assert all(one.works or (one.detail and one.cure) for one in estimate.abilities())
+    return {"rapl": cpu_backend(tree), "hwmon": HwmonBackend(sysfs=tree, clock=tree.clock)}
+
+
+def test_every_thing_that_is_missing_has_a_reason_and_a_cure(tmp_path: Path) -> None:
+    boards = [
+        board(missing=FUNCTIONS_OF_READINGS),
+        board(uuid=B, pci_bus_id="00000000:5E:00.0", instances=2),
+    ]
+    with machine(tmp_path, *boards):
+        found = look({**nvidia(), **odd_processors(tmp_path), "faulty": Faulty(), "bad": Silent()})
+        told = json.loads(json.dumps(words.found_dict(found)))
+        rows = words.missing_listing(found).rows
+    missing = [*told["missing"], *(m for one in told["devices"] for m in one.get("missing", []))]
+    assert len(missing) > 30
+    assert [one for one in missing if not one["detail"] or not one["cure"]] == []
+    assert len(rows) > 20
+    assert [row for row in rows if not all(row)] == []
+
+
+class Terse(Broken):
+    """A plug-in that says that something does not work, and no more."""
+
+    def open(self, argument: str, options: OpenOptions) -> Any:
+        device = FakeDevice()
+        device.abilities = lambda: (Ability(name="power", works=False),)  # type: ignore[attr-defined]
+        return device
+
+
+def test_what_a_plug_in_leaves_unsaid_is_filled() -> None:
+    _, missing = shown(look({"odd": Terse()}))
+    said = ("odd:0", "power", "the device does not say why", "ask the author of its plug-in")
+    assert said in missing
 
 
 def test_all_tells_of_simulated_devices_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:

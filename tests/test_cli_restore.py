@@ -79,6 +79,7 @@ def test_json_holds_every_entry(capsys: pytest.CaptureFixture[str]) -> None:
                 "in_force": 350.0,
                 "outcome": "left alone",
                 "text": "was changed by someone else to 350 W and is left as it is",
+                "command": None,
             }
         ],
         "history": [],

@@ -341,7 +341,13 @@ class Guarded(FakeDevice):
 
     def abilities(self) -> tuple[Ability, ...]:
         return (
-            Ability(name="power_limit", works=False, detail="needs administrator", cure="sudo x"),
+            Ability(
+                name="power_limit",
+                works=False,
+                detail="needs administrator",
+                cure="sudo x",
+                forbidden=True,
+            ),
         )
 
     def command(self, name: str, value: object) -> str:

@@ -301,3 +301,50 @@ def test_an_entry_under_another_name_and_a_pipe_are_unreadable(tmp_path: Path) -
 
 def refuse(spec: str) -> Device:
     raise AssertionError(spec)
+
+
+@pytest.mark.parametrize("wrong", [{"prior": "fast"}, {"written": ("fast",)}])
+def test_values_of_another_kind_are_set_aside_with_a_word_and_block_nobody(
+    wrong: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    board = open_device("sim:a100")
+    board.apply(Setting({"power_limit": 200.0}))
+    Journal().write(entry(**wrong))
+    with Claim(open_device("sim:a100"), "a test") as claim:
+        assert claim.prior["power_limit"] == 200.0
+        claim.apply(Setting({"power_limit": 250.0}))
+    assert board.current()["power_limit"] == 200.0
+    (note,) = [one for one in claim.notes if "'fast', which is no value of it" in one]
+    assert "kept aside as" in note
+    (aside,) = Journal().asides()
+    assert aside.path.name in note
+    assert Journal().entries() == []
+    (logged,) = [one for one in caplog.messages if "'fast'" in one]
+    (line,) = [one for one in Journal().history(9) if "'fast'" in one]
+    # once: the next claim finds nothing of it
+    with Claim(open_device("sim:a100"), "a test") as claim:
+        claim.apply(Setting({"power_limit": 250.0}))
+    assert claim.notes == []
+    assert [one for one in caplog.messages if "'fast'" in one] == [logged]
+    assert [one for one in Journal().history(9) if "'fast'" in one] == [line]
+
+
+def test_values_of_another_kind_are_seen_by_a_dry_run_and_left(tmp_path: Path) -> None:
+    Journal().write(entry(prior="fast"))
+    (told,) = replay_all(Journal(), open_device, write=False)
+    assert told.outcome is Outcome.UNREADABLE
+    assert len(Journal().entries()) == 1
+    (told,) = replay_all(Journal(), open_device)
+    assert "kept aside as" in told.text
+    assert Journal().entries() == []
+
+
+def test_a_damaged_entry_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    Journal().write(entry())
+    Journal().path(entry().uuid, "power_limit").write_bytes(b"{")
+    with Claim(open_device("sim:a100"), "a test") as claim:
+        for limit_w in (250.0, 300.0):
+            claim.apply(Setting({"power_limit": limit_w}))
+    assert len([one for one in claim.notes if "kept aside" in one]) == 1
+    assert len([one for one in caplog.messages if "kept aside" in one]) == 1
+    assert len([one for one in Journal().history(9) if "is damaged" in one]) == 1

@@ -5,9 +5,10 @@
 | SetPowerManagementLimit | a limit ...; a reload ...; another authority ... |
 | Set/ResetGpuLockedClocks, Set/ResetMemoryLockedClocks | a lock ... |
 | SetPersistenceMode | persistence ... |
+| SetPowerManagementLimit_v2 | the limit of a module ... |
+| SetApplicationsClocks | application clocks ... |
+| PowerSmoothing | power smoothing ... |
 | WorkloadPowerProfile | a power profile ... |
-
-The limit of a module, application clocks and power smoothing are not turned by us.
 """
 
 from __future__ import annotations
@@ -16,20 +17,31 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("pynvml")
-from lowjoule.control import Claim, Entry, Journal, Outcome, replay_all
+from lowjoule.control import Claim, Entry, Journal, Outcome, advise, replay_all
 from lowjoule.control.process import this_process
 from lowjoule.devices.interface import Device
+from lowjoule.devices.nvml.driver import DRIVER
 from lowjoule.errors import InvalidValueError, LostDeviceError, PermissionDeniedError
-from lowjoule.knobs import MEMORY_CLOCK, POWER_LIMIT, SM_CLOCK, Setting, Value
-from lowjoule.testing.nvml import SETTERS, FakeNvml, compiler
-from nvml_machines import LIMIT, A, B, board, machine, opened
+from lowjoule.knobs import (
+    MEMORY_CLOCK,
+    MODULE_POWER_LIMIT,
+    POWER_LIMIT,
+    SM_CLOCK,
+    Setting,
+    Value,
+    turnable,
+)
+from lowjoule.testing.nvml import SETTERS, Board, FakeNvml, compiler
+from nvml_machines import LIMIT, A, B, ability, board, machine, opened
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
 NOT_PERMITTED = 4
+MODULE_SETTER = "nvmlDeviceSetPowerManagementLimit_v2"
 
 
 @pytest.fixture(autouse=True)
@@ -68,6 +80,19 @@ def test_a_limit_goes_back_to_the_sites_and_not_to_the_boards(fake: FakeNvml) ->
         claim.apply(set_to(POWER_LIMIT, 250.0))
         assert fake[0].state().requested_limit_w == 250.0
     assert fake[0].state().requested_limit_w == 300.5
+
+
+def test_a_reload_of_the_driver_drops_a_lock_that_nobody_can_read(fake: FakeNvml) -> None:
+    # the board is idle, far below the lock: only the counter tells
+    with Claim(opened(fake), "a test", [SM_CLOCK]) as claim:
+        claim.apply(set_to(SM_CLOCK, 1500e6))
+        assert claim.verify() == ()
+        fake.advance(5.0)
+        assert claim.verify() == ()
+        fake.reload_driver()
+        fake.advance(0.5)
+        assert claim.verify() == (SM_CLOCK,)
+        assert fake[0].state().sm_clock_lock_hz == (210e6, 1500e6)
 
 
 def test_a_limit_out_of_range_is_refused_and_nothing_is_written(fake: FakeNvml) -> None:
@@ -189,6 +214,31 @@ def test_a_lock_that_was_told_is_what_a_clock_goes_back_to(fake: FakeNvml) -> No
     assert fake[0].state().sm_clock_lock_hz == (210e6, 1500e6)
 
 
+def test_a_lock_that_is_not_reached_shows_the_clock_that_runs(fake: FakeNvml) -> None:
+    # the power limit overrides the lock downwards
+    device = opened(fake)
+    fake[0].put(limit_w=200.0)
+    fake[0].load([(0.0, 600.0)])
+    with Claim(device, "a test") as claim:
+        claim.apply(set_to(SM_CLOCK, 1500e6))
+        (effect,) = claim.settle()
+    assert effect.asked == 1500e6
+    assert effect.shown == 210e6
+    assert "it runs at 210 MHz" in effect.text
+
+
+def test_a_cap_that_is_not_met_is_seen_by_what_is_drawn(fake: FakeNvml) -> None:
+    device = opened(fake)
+    fake[0].load([(0.0, 600.0)])
+    fake[0].late(LIMIT, 60.0)  # accepted, read back, and without effect
+    with Claim(device, "a test") as claim:
+        claim.apply(set_to(POWER_LIMIT, 300.0))
+        (effect,) = claim.settle(0.5)
+        assert (effect.seen, effect.shown) == (False, 600.0)
+        assert effect.text == "600 W are drawn under 300 W"
+    assert fake[0].state().requested_limit_w == 700.0
+
+
 def test_a_lock_that_nobody_told_is_undone(fake: FakeNvml) -> None:
     with Claim(opened(fake), "a test") as claim:
         claim.apply(Setting({SM_CLOCK: 900e6, MEMORY_CLOCK: 1593e6}))
@@ -266,6 +316,99 @@ def test_a_power_profile_goes_back(fake: FakeNvml) -> None:
         claim.apply(set_to("power_profile", other))
         assert device.current()["power_profile"] == other
     assert device.current()["power_profile"] == found
+
+
+def module(**more: object) -> Board:
+    return board(module_w=150.0, module_limit_w=(400.0, 1000.0), **more)
+
+
+def test_the_limit_of_a_module_is_a_knob_of_its_own_and_goes_back(tmp_path: Path) -> None:
+    with machine(tmp_path, module()) as fake:
+        device = opened(fake)
+        knob = device.space.knob(MODULE_POWER_LIMIT)
+        assert (knob.values[0], knob.values[-1], knob.default) == (400.0, 1000.0, 1000.0)
+        # it takes from the GPU what the processor draws: searches leave it alone
+        assert len(turnable(device.space).knob(MODULE_POWER_LIMIT).values) == 1
+        device.apply(set_to(MODULE_POWER_LIMIT, 900.0))
+        fake[0].load([(0.0, 650.0)])
+        with Claim(device, "a test", [MODULE_POWER_LIMIT]) as claim:
+            applied = claim.apply(set_to(MODULE_POWER_LIMIT, 500.0))
+            assert applied.achieved == set_to(MODULE_POWER_LIMIT, 500.0)
+            assert applied.exact
+            assert fake[0].state().module_limit_w == 500.0
+            assert fake[0].true_power_w() == 350.0
+            (entry,) = Journal().entries()
+            assert isinstance(entry, Entry)
+            assert entry.prior == 900.0
+        assert fake[0].state().module_limit_w == 900.0
+        assert fake[0].state().requested_limit_w == 700.0
+        assert {one.function for one in fake.writes()} == {MODULE_SETTER}
+
+
+def test_the_limit_of_a_module_that_is_refused_in_silence_is_an_error(tmp_path: Path) -> None:
+    # the binding drops the driver's answer: no permission reads like success
+    with machine(tmp_path, module()) as fake:
+        fake[0].fail(MODULE_SETTER, NOT_PERMITTED)
+        device = opened(fake)
+        command = f"sudo nvidia-smi -i {A} -sc 1 -pl 600"
+        with pytest.raises(PermissionDeniedError, match=command):
+            device.apply(set_to(MODULE_POWER_LIMIT, 600.0))
+        (advice,) = advise(device, set_to(MODULE_POWER_LIMIT, 600.0)).advice
+        assert advice.command == command
+        with pytest.raises(InvalidValueError):
+            device.apply(set_to(MODULE_POWER_LIMIT, 300.0))
+        device.apply(set_to(MODULE_POWER_LIMIT, 1000.0))  # it is there already
+
+
+def test_the_limit_of_a_module_that_there_is_not_is_no_knob(tmp_path: Path) -> None:
+    for one in (board(), board(module_w=150.0)):
+        with machine(tmp_path, one) as fake:
+            assert MODULE_POWER_LIMIT not in opened(fake).space.names
+            assert ability(opened(fake), MODULE_POWER_LIMIT).cure
+
+
+def test_the_limit_of_a_module_is_lost_with_the_driver_and_written_again(tmp_path: Path) -> None:
+    with machine(tmp_path, module()) as fake:
+        device = opened(fake)
+        with Claim(device, "a test", [MODULE_POWER_LIMIT]) as claim:
+            claim.apply(set_to(MODULE_POWER_LIMIT, 500.0))
+            fake.reload_driver()
+            assert claim.verify() == (MODULE_POWER_LIMIT,)
+            assert fake[0].state().module_limit_w == 500.0
+
+
+def test_application_clocks_are_left_alone_and_told_as_what_holds_a_clock_back(
+    fake: FakeNvml,
+) -> None:
+    # deprecated, and a most rather than a lock: the driver is not even asked for the setter
+    device = opened(fake)
+    asked: list[str] = []
+    tell = DRIVER.tell
+
+    def noted(uuid: str, function: str, *more: Any, **others: Any) -> None:
+        asked.append(function)
+        tell(uuid, function, *more, **others)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DRIVER, "tell", noted)
+        with Claim(device, "a test") as claim:
+            for name in claim.knobs:
+                for value in device.space.knob(name).values[:2]:
+                    claim.apply(set_to(name, value))
+    assert len(set(asked)) >= 6
+    assert [one for one in asked if "Application" in one] == []
+    fake[0].set(throttle_reasons=0x2)
+    assert "clock setting" in device.read().throttle_reasons
+
+
+def test_power_smoothing_is_no_knob_and_is_said_of_the_figures(tmp_path: Path) -> None:
+    with machine(tmp_path, board(power_smoothing=True)) as fake:
+        device = opened(fake)
+        assert any("power smoothing is on" in note for note in device.notes)
+        assert not any("smoothing" in name for name in device.space.names)
+    for off in (False, None):
+        with machine(tmp_path, board(power_smoothing=off)) as fake:
+            assert opened(fake).notes == ()
 
 
 def test_a_write_costs_little_more_than_the_driver_takes(fake: FakeNvml) -> None:

@@ -191,8 +191,10 @@ def test_observations_are_of_one_unit_of_work() -> None:
     assert trial.work is not None
     assert trial.work.quantity * 0.01 == pytest.approx(10.0, rel=0.1)
     assert trial.work.quantity % 64 == 0
-    assert trial.overhead_s >= 2.0
-    assert trial.warmup_work * 0.01 == pytest.approx(trial.overhead_s, rel=0.05)
+    # what the board took to show that it is warm is the price of the first trial
+    first = result.trials[0]
+    assert first.overhead_s >= 5.0
+    assert first.warmup_work * 0.01 == pytest.approx(first.overhead_s, rel=0.05)
 
 
 def test_everything_that_was_drawn_is_in_the_account() -> None:

@@ -54,7 +54,9 @@ class TestNvml(DeviceConformance):
 class TestNvmlModule(DeviceConformance):
     @pytest.fixture(autouse=True)
     def _machine(self, tmp_path: Path) -> Iterator[None]:
-        with machine(tmp_path, board(limit_w=(100.0, 103.0), module_w=80.0)) as self.fake:
+        with machine(
+            tmp_path, board(limit_w=(100.0, 103.0), module_w=80.0, module_limit_w=(400.0, 402.0))
+        ) as self.fake:
             yield
 
     def open(self, seed: int = 0) -> Device:
@@ -256,6 +258,14 @@ def test_an_impossible_power_is_missing(fake: FakeNvml, power_w: float) -> None:
     assert device.read().power_w is None
     assert device.read().power_window_s is None
     assert device.sample().energy_j is not None
+
+
+def test_a_power_of_zero_is_no_sensor(fake: FakeNvml) -> None:
+    fake[0].show_power(0.0)
+    device = opened(fake)
+    for name in ("instant power", "average power", "power usage"):
+        assert not ability(device, name).works, name
+    assert device.read().power_w is None
 
 
 def test_an_impossible_energy_is_missing(fake: FakeNvml) -> None:

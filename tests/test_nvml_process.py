@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import pytest
 pytest.importorskip("pynvml")
 from lowjoule.devices.nvml.backend import NvmlBackend
 from lowjoule.devices.nvml.codes import driver_error
-from lowjoule.devices.nvml.driver import DRIVER
+from lowjoule.devices.nvml.driver import DRIVER, Driver
 from lowjoule.devices.registry import OpenOptions
 from lowjoule.errors import (
     DeviceError,
@@ -48,6 +50,46 @@ def test_a_device_lives_on_after_a_fork(fake: FakeNvml) -> None:
             os._exit(code)
     assert os.waitpid(child, 0)[1] == 0
     assert device.read().energy_j is not None
+
+
+def test_a_fork_while_another_thread_is_in_the_driver_leaves_the_child_no_lock(
+    fake: FakeNvml,
+) -> None:
+    device = opened(fake)
+    with DRIVER._guard:  # as held by a thread that the child does not have
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                signal.alarm(20)  # a lock that stays would never be given back
+                code = 0 if device.read().energy_j is not None else 2
+            finally:
+                os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_once_the_program_ends_no_other_thread_enters_the_library(fake: FakeNvml) -> None:
+    driver = Driver()
+    uuid = opened(fake).identity.uuid
+    assert driver.ask(uuid, "nvmlDeviceGetPowerUsage")
+    driver._end()
+    before = fake.calls("nvmlDeviceGetPowerUsage")
+    said: list[object] = []
+
+    def late() -> None:
+        try:
+            said.append(driver.ask(uuid, "nvmlDeviceGetPowerUsage"))
+        except SystemExit:  # which ends a thread without a word
+            said.append("ended")
+
+    thread = threading.Thread(target=late)
+    thread.start()
+    thread.join(20)
+    assert said == ["ended"]
+    assert fake.calls("nvmlDeviceGetPowerUsage") == before
+    # what was changed is still put back by the main thread
+    assert driver.ask(uuid, "nvmlDeviceGetPowerUsage")
+    driver.close()
 
 
 def test_a_library_that_somebody_else_has_ended_is_started_again(fake: FakeNvml) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +21,10 @@ from lowjoule.prediction import (
     load,
     save,
 )
-from lowjoule.prediction.boosted import Growth, Trees, available
+from lowjoule.prediction.boosted import GROWTHS, Growth, Trees, available
 from lowjoule.prediction.evaluation import by_both, by_device, by_member, by_model, coverage, score
 from lowjoule.prediction.intervals import calibrate
+from lowjoule.prediction.neighbours import COUNTS
 from lowjoule.prediction.saving import read, text_of
 from lowjoule.prediction.tasks import prepare, space_of
 from lowjoule.prediction.training import folds
@@ -269,3 +271,27 @@ def test_a_default_that_draws_more_than_any_known_is_said(predictor: Predictor) 
     found = predict(predictor, made(limit_and_batch(), 51))
     assert found.outside.all()
     assert any("power_of_the_default goes beyond" in note for note in found.notes)
+
+
+def test_hyper_parameters_are_chosen_and_travel(tasks: list[MeasuredTask]) -> None:
+    predictor = Predictor.fit(tasks, Recipe(trees=available()))
+    assert predictor.recipe.neighbours in COUNTS
+    assert predictor.recipe.growth in (GROWTHS if available() else (None,))
+    again = read(text_of(predictor))
+    assert again.recipe == predictor.recipe
+    assert again.state.neighbours[0].count == predictor.recipe.neighbours
+    fixed = Predictor.fit(tasks, Recipe(trees=False, neighbours=1))
+    assert fixed.state.neighbours[0].count == 1
+
+
+def test_a_split_that_shares_a_model_is_a_fault(
+    tasks: list[MeasuredTask], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def by_row(models: list[str]) -> list[np.ndarray]:
+        return [np.arange(1), np.arange(1, len(models))]
+
+    twice = [*tasks, replace(tasks[0], name="again")]
+    assert Predictor.fit(twice, NO_TREES)
+    monkeypatch.setattr("lowjoule.prediction.training.folds", by_row)
+    with pytest.raises(ValueError, match="is learned from and tried"):
+        Predictor.fit(twice, NO_TREES)

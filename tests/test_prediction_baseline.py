@@ -14,8 +14,6 @@ from lowjoule.knobs import Space, standard_knob
 from lowjoule.prediction import gaussian
 from lowjoule.prediction.baseline import NAMES, POWER, TIME, generic, logs
 from lowjoule.prediction.features import (
-    Activity,
-    DeviceFigures,
     MeasuredTask,
     Places,
     Scale,
@@ -29,7 +27,7 @@ from lowjoule.prediction.monotone import monotone
 from lowjoule.prediction.neighbours import Neighbours
 from lowjoule.prediction.tasks import prepare
 from lowjoule.profile import Profile
-from lowjoule.workloads import Work, Workload, WorkUnit
+from lowjoule.workloads import Activity, DeviceFigures, Work, Workload, WorkUnit
 from prediction_made import clocks, figures_of, limit_and_batch, made, several
 
 

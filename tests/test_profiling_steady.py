@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowjoule.errors import InvalidValueError
-from lowjoule.profiling.steady import Precision, Sample, SteadyState, Verdict, student
+from lowjoule.profiling.asymptote import Course, asymptote
+from lowjoule.profiling.steady import Precision, Sample, SteadyState, Verdict
 from lowjoule.testing.loops import Trace, plain, ramp, stalls
 
-RUNS = 300
+RUNS = 200
 
 
 def covered(
@@ -33,13 +36,22 @@ def covered(
     return float(hits[0]) / RUNS, float(hits[1]) / RUNS
 
 
-@pytest.mark.parametrize("make", [plain, ramp, stalls], ids=lambda one: one.__name__)
-def test_a_95_percent_interval_holds_the_truth_in_90_to_99_percent_of_runs(
+def any_ramp(random: np.random.Generator) -> Trace:
+    """Slow and quick, strong and weak; what a board may do."""
+    constant_s = math.exp(random.uniform(math.log(5.0), math.log(120.0)))
+    return ramp(random, constant_s, amplitude=random.uniform(0.01, 0.08), length_s=150.0)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [plain, ramp, partial(ramp, constant_s=60.0), any_ramp, stalls],
+    ids=["plain", "ramp", "slow ramp", "any ramp", "stalls"],
+)
+def test_a_95_percent_interval_holds_the_truth_in_at_least_95_percent_of_runs(
     make: Callable[[np.random.Generator], Trace],
 ) -> None:
     for share in covered(make):
-        # independent noise is the easy case: there the interval may hold it more often
-        assert 0.90 <= share <= (1.0 if make is plain else 0.99)
+        assert share >= 0.95
 
 
 def test_naive_intervals_would_not_hold_it_on_a_ramp() -> None:
@@ -54,14 +66,16 @@ def test_naive_intervals_would_not_hold_it_on_a_ramp() -> None:
 
 def test_ticks_of_the_counter_are_not_taken_for_noise_of_the_work() -> None:
     share = covered(plain, tick_s=0.1)[1]
-    assert share >= 0.90
-    trace = plain(np.random.default_rng(1))
-    steady = SteadyState(Precision(most_s=50.0))
-    for sample in trace.samples(tick_s=0.1):
-        if steady.add(sample) is not Verdict.MORE:
-            break
-    # each half second alone is known to 8 %: 1 % in less than a minute takes telescoping
-    assert steady.total.time_s < 40.0
+    assert share >= 0.95
+    steady = SteadyState(Precision(relative=1e-9, most_s=math.inf))
+    samples = plain(np.random.default_rng(1)).samples(tick_s=0.1)
+    for sample in samples:
+        steady.add(replace(sample, temperature_c=61.0))
+    # each half second alone is known to 8 %, and neighbours make up for each other
+    alone = np.std([one.energy_j / one.work for one in samples]) / math.sqrt(len(samples))
+    found = steady.estimate()
+    assert found is not None
+    assert found.energy.spread < 0.5 * alone
 
 
 def feed(steady: SteadyState, values: list[float], power_w: float = 100.0) -> list[Verdict]:
@@ -105,7 +119,7 @@ def test_a_board_that_still_warms_up_is_not_settled() -> None:
     found = steady.estimate()
     assert found is not None
     assert not found.settled
-    assert found.time.trend > 0.3
+    assert found.time.ahead > 0.01
     assert found.time.value + found.time.half > 1.0 + 0.05 * 59
 
 
@@ -145,9 +159,52 @@ def test_estimates_follow_the_unit_and_hold_all_samples(
         assert there.time.value == pytest.approx(here.time.value * scale / work)
 
 
-@pytest.mark.parametrize(("freedom", "known"), [(3, 3.182), (9, 2.262), (30, 2.042)])
-def test_quantiles_of_students_distribution(freedom: int, known: float) -> None:
-    assert student(0.975, freedom) == pytest.approx(known, rel=0.01)
+def _course(seed: int, moved: float, temperature_c: np.ndarray | None, sd: float) -> Course:
+    """Return a minute whose exponential has a constant of 40 s and is `moved` in all."""
+    end_s = np.arange(6.0, 61.0, 6.0)
+    noise = sd * np.random.default_rng(seed).standard_normal(10)
+    values = 1.0 - moved * np.exp(-(end_s - 3.0) / 40.0) + noise
+    return Course(
+        values=values / values.mean(),
+        begin_s=end_s - 6.0,
+        end_s=end_s,
+        temperature_c=temperature_c,
+    )
+
+
+def test_without_noise_the_end_of_an_exponential_is_seen() -> None:
+    course = _course(0, 0.06, None, 1e-6)
+    found = asymptote(course)
+    truth = 1.0 / float(np.mean(1.0 - 0.06 * np.exp(-(course.end_s - 3.0) / 40.0)))
+    assert found.mean == pytest.approx(truth, abs=0.004)
+    assert abs(truth - 1.0) <= found.half(0.95)
+
+
+def test_a_thermometer_that_stands_still_leaves_little_ahead() -> None:
+    still, unknown = np.full(10, 61.0), None
+    halves = [asymptote(_course(1, 0.0, one, 0.002)).half(0.95) for one in (still, unknown)]
+    assert halves[0] < 0.5 * halves[1]
+
+
+def test_a_thermometer_that_still_rises_says_how_much_is_ahead() -> None:
+    end_s = np.arange(6.0, 61.0, 6.0)
+    rising = np.round(70.0 - 40.0 * np.exp(-(end_s - 3.0) / 40.0))
+    halves = [asymptote(_course(1, 0.06, one, 0.01)).half(0.95) for one in (rising, None)]
+    truth = 1.0 / float(np.mean(1.0 - 0.06 * np.exp(-(end_s - 3.0) / 40.0)))
+    assert abs(truth - 1.0) <= halves[0] < halves[1]
+
+
+def test_a_start_that_differs_by_chance_stays() -> None:
+    """What scatters most at the start is not chosen away: means would be too low with stalls."""
+    left_out = 0
+    for seed in range(40):
+        steady = SteadyState(Precision(relative=1e-9, most_s=math.inf))
+        for sample in stalls(np.random.default_rng([seed, 3])).samples():
+            steady.add(sample)
+        found = steady.estimate()
+        assert found is not None
+        left_out += found.cut.work > 0
+    assert left_out <= 4
 
 
 def test_what_is_no_sample_or_no_precision_is_refused() -> None:

@@ -17,8 +17,9 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
 from lowjoule.errors import InvalidValueError, LowjouleError, StoreError, UnknownNameError
+from lowjoule.knobs import Setting
 from lowjoule.source import Source
-from lowjoule.store import Record, Store, engine, schema
+from lowjoule.store import Attempt, Record, Store, engine, schema
 from lowjoule.store.location import default_location, is_network
 from store_records import record, records, typed
 
@@ -27,6 +28,8 @@ ONE_AFTER_ANOTHER = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
+
+NEXT = schema.VERSION + 1
 
 
 @pytest.fixture
@@ -201,11 +204,10 @@ def test_a_cut_or_overwritten_store_is_named_and_left_alone(keep: int, path: Pat
 
 def test_a_newer_store_is_refused_and_left_alone(store: Store, path: Path) -> None:
     store.add([record()])
-    change(path, "UPDATE lowjoule_meta SET value = '2'")
+    change(path, f"UPDATE lowjoule_meta SET value = '{NEXT}'")
     before = path.read_bytes()
-    assert "written by a newer lowjoule (its schema is 2, this one knows 1); upgrade" in refused(
-        path
-    )
+    said = f"written by a newer lowjoule (its schema is {NEXT}, this one knows {schema.VERSION})"
+    assert f"{said}; upgrade" in refused(path)
     assert path.read_bytes() == before
 
 
@@ -233,14 +235,47 @@ def test_an_older_store_is_brought_up_to_date(
 ) -> None:
     store.add([record()])
     add_column = sa.text("ALTER TABLE lowjoule_points ADD COLUMN humidity FLOAT")
-    monkeypatch.setattr(schema, "VERSION", 2)
-    monkeypatch.setattr(schema, "MIGRATIONS", {1: lambda c: c.execute(add_column)})
+    monkeypatch.setattr(schema, "VERSION", NEXT)
+    monkeypatch.setattr(schema, "MIGRATIONS", {NEXT - 1: lambda c: c.execute(add_column)})
     with Store.open(path) as again:
         assert again.records() == [record()]
     with Store.open(path) as again:  # once only, or the column would be there already
         assert len(again.records()) == 1
-    monkeypatch.setattr(schema, "VERSION", 1)
+    monkeypatch.setattr(schema, "VERSION", NEXT - 1)
     assert "newer" in refused(path)
+
+
+def test_a_store_of_the_first_schema_learns_to_keep_attempts(store: Store, path: Path) -> None:
+    store.add([record()])
+    change(path, "DROP TABLE lowjoule_attempts", "UPDATE lowjoule_meta SET value = '1'")
+    with Store.open(path) as again:
+        again.add([], [attempt("run")])
+        assert again.records() == [record()]
+        assert again.attempts("run") == [attempt("run")]
+
+
+def attempt(run: str, limit: float = 100.0, failure: str | None = None) -> Attempt:
+    return Attempt(
+        run=run,
+        device_model="NVIDIA A100",
+        device_uuid="GPU-1",
+        workload="gemm",
+        signature="abc",
+        asked=Setting({"power_limit": limit, "batch_size": 64, "precision": "bf16"}),
+        failure=failure,
+    )
+
+
+def test_attempts_are_kept_by_run_and_with_their_records_or_not_at_all(store: Store) -> None:
+    failed = attempt("a", 200.0, "it does not fit")
+    assert store.add([record()], [attempt("a")]) == 1
+    assert store.add([record()], [failed, attempt("b")]) == 0
+    assert store.attempts("a") == [attempt("a"), failed]
+    assert store.attempts("b") == [attempt("b")]
+    assert store.attempts("c") == []
+    with pytest.raises(StoreError):
+        store.add([record(7.0)], [attempt("\ud800")])
+    assert len(store.records()) == 1
 
 
 def test_a_failed_migration_changes_nothing(
@@ -252,8 +287,8 @@ def test_a_failed_migration_changes_nothing(
 
     store.add([record()])
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "VERSION", 2)
-        patch.setattr(schema, "MIGRATIONS", {1: fails})
+        patch.setattr(schema, "VERSION", NEXT)
+        patch.setattr(schema, "MIGRATIONS", {NEXT - 1: fails})
         assert "no such table" in refused(path)
     with Store.open(path) as again:
         assert again.records() == [record()]

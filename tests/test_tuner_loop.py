@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import subprocess
 import sys
 import threading
+import types
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +20,9 @@ from lowjoule.control import Claim
 from lowjoule.devices.registry import OpenOptions, open_device
 from lowjoule.errors import IncomparableError, InvalidValueError, UnknownNameError
 from lowjoule.knobs import Applied, Setting
+from lowjoule.metering.ranks import rank_here
 from lowjoule.tuning import Observation, Problem, Recommendation, Tuner
-from lowjoule.tuning.progress import Gaps, Phase, Progress, rank_here, samples_in
+from lowjoule.tuning.progress import Gaps, Phase, Progress, samples_in
 from lowjoule.workloads import Work, WorkUnit
 
 JOB = "10M samples"
@@ -277,7 +281,9 @@ def test_a_setting_that_fell_back_is_set_again() -> None:
     card = LoopCard()
     with tuned(card) as tuner:
         train(tuner, card)
+        train_on(tuner, card, 500)  # the first windows of what is held are told to the search
         held = Setting(card.values)
+        assert held != DEFAULT
         card.values.update(DEFAULT)  # as a reload of the driver does
         train_on(tuner, card, 1000)
         assert Setting(card.values) == held
@@ -560,6 +566,77 @@ def test_only_rank_0_of_a_node_tunes(monkeypatch: pytest.MonkeyPatch) -> None:
         assert tuner.result() is None
 
 
+def test_each_rank_is_told_who_tunes_what(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    card = LoopCard()
+    with caplog.at_level(logging.INFO, "lowjoule"):
+        first, other = tuned(card, rank=0), tuned(card, rank=3)
+    assert card.identity.uuid in first.notes[0]
+    assert "3 other ranks of this node turn nothing" in first.notes[0]
+    assert "rank 3 turns nothing" in other.status
+    assert "rank 0" in other.status
+    assert "each_rank=True" in other.status
+    assert len(caplog.records) == 2
+
+
+def test_ranks_with_a_card_each_tune_their_own() -> None:
+    cards = [LoopCard(seed=seed) for seed in range(2)]
+    ranks = [tuned(card, rank=n, each_rank=True) for n, card in enumerate(cards)]
+    with ranks[0], ranks[1]:
+        for card, tuner in zip(cards, ranks, strict=True):
+            train(tuner, card)
+            assert tuner.settled
+            assert card.true_eds(Setting(card.values)) <= card.best_eds() * 1.01
+    assert all(Setting(card.values) == DEFAULT for card in cards)
+
+
+def test_ranks_that_name_one_card_do_not_fight() -> None:
+    card = LoopCard()
+    ranks = [tuned(card, rank=n, each_rank=True) for n in range(2)]
+    with ranks[0], ranks[1]:
+        for _ in range(200):
+            card.work()
+            for tuner in ranks:
+                tuner.step()
+        assert ranks[0].status.split()[0] in {"measuring", "settling", "turning"}
+        assert "rank 1 tunes nothing" in ranks[1].status
+        assert "one process turns a device" in ranks[1].status
+    assert Setting(card.values) == DEFAULT
+
+
+RANK = """
+import os, sys
+import lowjoule as lj
+device = lj.open_device("sim:rtx4090")
+with lj.Tuner(device, workload="resnet50", samples_per_step=64, window_s=2.0, each_rank=True) as t:
+    print(t.status, flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_processes_of_a_node_turn_a_card_one_at_a_time() -> None:
+    """A claim holds for the whole machine: whoever comes second leaves the card alone."""
+    command, pipe = [sys.executable, "-c", RANK], subprocess.PIPE
+    said = []
+    with contextlib.ExitStack() as ended:
+        for rank in range(2):
+            made = subprocess.Popen(
+                command,
+                stdin=pipe,
+                stdout=pipe,
+                text=True,
+                env={**os.environ, "LOCAL_RANK": str(rank)},
+            )
+            ended.callback(made.communicate, "")
+            assert made.stdout is not None
+            said.append(made.stdout.readline())
+    assert said[0].startswith("measuring")
+    assert said[1].startswith("rank 1 tunes nothing")
+    assert "process" in said[1]
+
+
 def test_events_alone_drive_a_tuner() -> None:
     card = LoopCard()
     with tuned(card) as tuner:
@@ -656,6 +733,127 @@ def test_a_simulated_gpu_takes_the_place_of_the_card() -> None:
     assert device.current() == device.space.default
 
 
+def test_a_setting_that_is_dropped_again_and_again_ends_the_tuning() -> None:
+    card = LoopCard()
+    with tuned(card) as tuner:
+        train(tuner, card)
+        train_on(tuner, card, 500)
+        for _ in range(20):
+            card.values.update(DEFAULT)
+            train_on(tuner, card, 250)
+        assert "does not hold" in tuner.status
+
+
+class Queue:
+    """A device that runs behind the loop: steps are launched at once, and done later."""
+
+    def __init__(self, card: LoopCard, depth: int) -> None:
+        self.card, self.depth = card, depth
+        self.launched = self.finished = self.waits = 0
+
+    def launch(self) -> None:
+        """Launch a step; the device is `depth` steps behind."""
+        self.launched += 1
+        if self.launched - self.finished > self.depth:
+            self._run_one()
+
+    def _run_one(self) -> None:
+        self.card.work()
+        self.finished += 1
+
+    def wait(self) -> None:
+        self.waits += 1
+        while self.finished < self.launched:
+            self._run_one()
+
+    def module(self) -> types.ModuleType:
+        """Return a `torch` that knows of this device alone."""
+        queue = self
+
+        class Event:
+            def record(self, stream: object) -> None:
+                self.at = queue.launched
+
+            def query(self) -> bool:
+                return queue.finished >= self.at
+
+        torch = types.ModuleType("torch")
+        torch.cuda = types.SimpleNamespace(  # type: ignore[attr-defined]
+            is_initialized=lambda: True,
+            device_count=lambda: 1,
+            synchronize=lambda number: queue.wait(),
+            current_stream=lambda number: None,
+            Event=Event,
+        )
+        torch._C = types.SimpleNamespace(  # type: ignore[attr-defined]
+            _cuda_hasPrimaryContext=lambda number: True
+        )
+        return torch
+
+
+@pytest.mark.parametrize("sync", ["auto", None])
+def test_work_that_is_only_queued_is_not_counted_as_done(
+    monkeypatch: pytest.MonkeyPatch, sync: str | None
+) -> None:
+    """Epochs of 20 steps, of which the device is 8 behind: without a wait 40 % are not seen."""
+    card = LoopCard(noise=0.0)
+    queue = Queue(card, depth=8)
+    monkeypatch.setitem(sys.modules, "torch", queue.module())
+    with tuned(card, sync=sync, search=Still) as tuner:
+        for _ in range(40):
+            for _ in tuner.steps(range(20)):
+                queue.launch()
+            queue.wait()  # the loss is read, outside of what counts
+    result = tuner.result()
+    assert result is not None
+    error = result.default.time_s / (0.001 + 0.001 / 32) - 1.0
+    assert error == pytest.approx(0.0 if sync else -0.4, abs=0.05 if sync is None else 0.02)
+
+
+def test_between_the_edges_of_a_trial_a_loop_waits_for_no_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    card = LoopCard()
+    queue = Queue(card, depth=8)
+    monkeypatch.setitem(sys.modules, "torch", queue.module())
+    with tuned(card) as tuner:
+        for _ in range(6000):
+            queue.launch()
+            tuner.step()
+            if tuner.settled:
+                break
+        assert tuner.settled
+        waits = queue.waits
+    result = tuner.result()
+    assert result is not None
+    assert waits <= 2 * result.draws + 2  # where a window opens; there are 40 samples in each
+    assert result.default.time_s == pytest.approx(0.001 + 0.001 / 32, rel=0.02)
+
+
+class Still:
+    """Asks for nothing: the default is held."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+    def ask(self) -> Setting | None:
+        return None
+
+    def tell(self, observation: Observation) -> None:
+        self.last = observation
+
+    def recommend(self) -> Recommendation:
+        assert self.last.time_s is not None
+        assert self.last.energy_j is not None
+        return Recommendation(
+            setting=self.problem.default,
+            time_s=self.last.time_s,
+            energy_j=self.last.energy_j,
+            objective=1.0,
+            uncertainty=None,
+        )
+
+
 class Lucky:
     """Holds what looked best in the last window that it was told, as luck would have it."""
 
@@ -700,7 +898,7 @@ def test_what_was_picked_by_luck_is_left_when_it_is_seen_for_longer() -> None:
     result = tuner.result()
     assert result is not None
     assert result.chosen.setting["power_limit"] == 200.0
-    assert result.draws == 3
+    assert result.draws == 4  # and the default once more, to compare with
     # the figures of the chosen one are those of the many windows in which it was held
     assert result.chosen.time_s * 32 == pytest.approx(
         0.032 * slowness(limits_of(200)) + 0.001, 0.01

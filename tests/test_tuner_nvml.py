@@ -13,7 +13,7 @@ from lowjoule.devices.nvml.controls import PERSISTENCE
 from lowjoule.devices.nvml.device import NvmlDevice
 from lowjoule.knobs import POWER_LIMIT, SM_CLOCK, Setting
 from lowjoule.testing.nvml import SETTERS, FakeNvml, compiler
-from lowjoule.tuning import Tuner
+from lowjoule.tuning import ExhaustiveSearch, Tuner
 from nvml_machines import board, machine, opened
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C compiler")
@@ -80,6 +80,24 @@ def test_the_clock_is_found_and_everything_put_back(fake: FakeNvml) -> None:
     assert held[SM_CLOCK] == 1500e6
     assert result.default.power_w == pytest.approx(500.0, rel=0.02)
     assert device.current() == before
+
+
+def test_a_sites_cap_is_never_exceeded_and_both_ends_are_tried(fake: FakeNvml) -> None:
+    fake[0].put(limit_w=300.0)
+    device = opened(fake)
+    with Tuner(
+        device,
+        objective="eds",
+        knobs=[POWER_LIMIT],
+        search=ExhaustiveSearch,
+        job="1M samples",
+        samples_per_step=8,
+        window_s=2.0,
+    ) as tuner:
+        train_on(fake, device, tuner, 20_000)
+    written_w = [one.arguments[0] / 1e3 for one in fake.writes()]
+    assert (min(written_w), max(written_w)) == (200.0, 300.0)
+    assert fake[0].state().requested_limit_w == 300.0
 
 
 def test_without_permission_the_training_goes_on_and_the_cure_is_logged_once(

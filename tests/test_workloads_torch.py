@@ -191,6 +191,28 @@ def test_without_an_example_batch_nothing_is_made_up(build: Build) -> None:
     assert work.sources == ()
 
 
+def test_what_cannot_be_traced_is_not_counted(build: Build) -> None:
+    work = build(
+        """
+        def opaque(x): return x.clone()
+        library = torch.library.Library("lowjoule_test", "FRAGMENT")
+        library.define("opaque(Tensor x) -> Tensor")
+        library.impl("opaque", opaque, "CPU")
+        class Strange(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inside, self.library = nn.Linear(8, 8), library
+            def forward(self, x):
+                return self.inside(torch.ops.lowjoule_test.opaque(x))
+        return Strange().eval(), torch.randn(4, 8)
+        """
+    )
+    assert (work.operations, work.memory_traffic_bytes) == (None, None)
+    assert work.memory_per_sample_bytes is None
+    assert (work.parameters, work.precision, work.default_batch) == (72.0, "fp32", 4)
+    assert "lowjoule_test::opaque" in work.sources[0]
+
+
 def test_counting_leaves_no_trace(build: Build) -> None:
     torch.manual_seed(3)
     expected = torch.rand(1)

@@ -51,7 +51,7 @@ def _records(path: Path, workload: str | None, columns: dict[str, str]) -> list[
     from lowjoule.errors import UnknownNameError
     from lowjoule.store import read_records
 
-    if columns or not _is_export(path):
+    if columns or not is_export(path):
         return _replayed(path, workload, columns)
     records = read_records(path)
     if workload is None:
@@ -62,7 +62,7 @@ def _records(path: Path, workload: str | None, columns: dict[str, str]) -> list[
     return [record for record in records if record.workload == workload]
 
 
-def _is_export(path: Path) -> bool:
+def is_export(path: Path) -> bool:
     """Return whether `path` looks like a file of ours: by its name, a CSV by its first column."""
     if path.suffix.lower() in (".jsonl", ".parquet"):
         return True
@@ -74,9 +74,11 @@ def _is_export(path: Path) -> bool:
 
 
 def _replayed(path: Path, workload: str | None, columns: dict[str, str]) -> list[Record]:
+    from lowjoule.devices.figures import figures_of
     from lowjoule.devices.registry import OpenOptions
     from lowjoule.devices.replay import ReplayDevice, read_table
     from lowjoule.store import records_of
+    from lowjoule.workloads import Signature
 
     table = read_table(path, columns)
     device = ReplayDevice(table, OpenOptions(columns=columns))
@@ -86,5 +88,6 @@ def _replayed(path: Path, workload: str | None, columns: dict[str, str]) -> list
     for name in names:
         one = device.workload(name)
         profile = device.survey(one)
-        records += records_of(profile, device.identity, one, provenance=provenance)
+        known = Signature(workload=one, device=figures_of(device, one), default=profile.default)
+        records += records_of(profile, device.identity, one, provenance=provenance, signature=known)
     return records

@@ -92,7 +92,10 @@ def cli() -> None:
 cli.commands_at = {
     "tune": ("lowjoule.cli.tune", "Find the best setting of a workload on a device."),
     "frontier": ("lowjoule.cli.frontier", "Show the trade of time against energy."),
+    "predict": ("lowjoule.cli.predict", "Predict a workload on a board that need not be here."),
+    "evaluate": ("lowjoule.cli.evaluate", "Tell how good predictions and searches are on tables."),
     "study": ("lowjoule.cli.study", "Show what each knob does, alone."),
+    "benchmark": ("lowjoule.cli.benchmark", "Measure known work over a device's settings."),
     "measure": ("lowjoule.cli.measure", "Tell the energy that a command takes."),
     "devices": ("lowjoule.cli.devices", "List what is here: what it measures and controls."),
     "doctor": ("lowjoule.cli.doctor", "Find what keeps this machine from measuring."),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     "place",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Write the result to FILE, which is replaced at once.",
+    help="Write the result to FILE, which is replaced at once; - is standard output.",
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_context
@@ -52,12 +52,12 @@ def _measured(
     import logging
 
     from lowjoule.launch.measured import run_measured
-    from lowjoule.launch.telling import check_place
+    from lowjoule.sink import Sink
 
     # what is logged of a measurement stands in its notes too
     logging.getLogger("lowjoule").addHandler(logging.NullHandler())
     if place is not None:
-        check_place(place)
+        Sink(place).check()
     outcome = run_measured(command, specs, mask)
     try:
         _tell(outcome)
@@ -82,13 +82,18 @@ def _tell(outcome: Outcome) -> None:
 
 def _keep(outcome: Outcome, place: str) -> None:
     """Write the result; that it cannot be written does not change the command's exit code."""
+    import json
+
     from lowjoule import __version__
     from lowjoule.cli import console
-    from lowjoule.launch.telling import outcome_dict, write_json
+    from lowjoule.errors import InvalidValueError
+    from lowjoule.launch.telling import outcome_dict
+    from lowjoule.sink import Sink
 
+    text = json.dumps(outcome_dict(outcome, __version__), indent=2, allow_nan=False)
     try:
-        write_json(outcome_dict(outcome, __version__), place)
-    except OSError as error:
-        console.show_progress(
-            f"lowjoule: the result cannot be written to {place} ({error.strerror}); make room"
-        )
+        Sink(place).write(f"{text}\n")
+    except InvalidValueError as error:
+        console.show_progress(f"lowjoule: {error}")
+    except BrokenPipeError:
+        pass  # whoever asked for it has gone

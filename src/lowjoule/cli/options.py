@@ -21,13 +21,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 class DeviceChoice:
     """Which device and workload the user named, and how they are opened.
 
-    `noise` is a relative standard deviation; `columns` and `default` are as in `OpenOptions`.
+    `noise` is a relative standard deviation; the others are as in `OpenOptions`.
     """
 
     spec: str
     workload: str | None = None
     seed: int = 0
     noise: float = 0.0
+    alone: bool = False
     columns: Mapping[str, str] = field(default_factory=dict)
     default: Mapping[str, str] = field(default_factory=dict)
 
@@ -48,7 +49,11 @@ class DeviceChoice:
         from lowjoule.source import Source
 
         options = OpenOptions(
-            seed=self.seed, noise=self.noise, default=self.default, columns=self.columns
+            seed=self.seed,
+            noise=self.noise,
+            default=self.default,
+            columns=self.columns,
+            alone=self.alone,
         )
         device = open_device(self.spec, options)
         if not isinstance(device, WorkDevice):

@@ -18,9 +18,14 @@ NOT_ALL = 2
 
 @click.command()
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and write nothing.")
+@click.option(
+    "--advise",
+    is_flag=True,
+    help="Write nothing; print the commands with which an administrator does it.",
+)
 @json_option
 @click.pass_context
-def restore(context: click.Context, dry_run: bool, as_json: bool) -> None:
+def restore(context: click.Context, dry_run: bool, advise: bool, as_json: bool) -> None:
     """Put back what processes that are gone have left turned.
 
     A knob that somebody else has changed since is left as it is, and what a living process holds
@@ -30,12 +35,14 @@ def restore(context: click.Context, dry_run: bool, as_json: bool) -> None:
     from lowjoule.control import Journal, Outcome, replay_all
 
     journal = Journal()
+    dry_run = dry_run or advise
     told = replay_all(journal, _open_seen, write=not dry_run)
     history = journal.history(_HISTORY)
     if as_json:
         console.emit_json(_json(journal, told, history, dry_run))
     else:
         _print(journal, told, history)
+        _print_commands(told, advise)
     if any(one.outcome in {Outcome.FAILED, Outcome.UNREADABLE} for one in told):
         context.exit(NOT_ALL)
 
@@ -55,6 +62,17 @@ def _print(journal: Journal, told: list[Replayed], history: list[str]) -> None:
         console.print_sentences(["", "lately, by watchdogs:", *history])
 
 
+def _print_commands(told: list[Replayed], asked: bool) -> None:
+    """Print what an administrator types for what was not put back."""
+    from lowjoule.cli import console
+
+    commands = [one.command for one in told if one.command is not None]
+    if commands:
+        console.print_sentences(["", "an administrator puts it back by:", *commands])
+    elif asked:
+        console.print_sentences(["", "there is nothing for an administrator to type"])
+
+
 def _json(
     journal: Journal, told: list[Replayed], history: list[str], dry_run: bool
 ) -> dict[str, object]:
@@ -71,6 +89,7 @@ def _json(
                 "in_force": one.in_force,
                 "outcome": one.outcome,
                 "text": one.text,
+                "command": one.command,
             }
             for one in told
         ],

@@ -1,55 +1,147 @@
-"""All that is known of a workload on a device: told by the device, or measured one by one."""
+"""All that is known of a workload on a device, and the frame of the commands that report it."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-import numpy as np
-
-from lowjoule.cli.console import show_progress
-from lowjoule.cli.options import DeviceChoice
+from lowjoule.cli.console import emit_json, show_progress
+from lowjoule.cli.options import (
+    DeviceChoice,
+    html_option,
+    json_option,
+    knobs_option,
+    known_options,
+    objective_on,
+    objective_options,
+)
 from lowjoule.errors import DeviceError, UnsupportedError
 
 if TYPE_CHECKING:
     from lowjoule.devices.interface import WorkDevice
     from lowjoule.knobs import Space
+    from lowjoule.objectives import Constraint, Objective
     from lowjoule.profile import Profile
+    from lowjoule.reports.page import Page
     from lowjoule.workloads import Workload
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Report(Protocol):
+    """What is told of a profile."""
+
+    def page(self) -> Page:
+        """Return it as a page."""
+        ...
+
+    def to_dict(self) -> dict[str, object]:
+        """Return its JSON form."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """A profile, the device whose it is, and which of its knobs may be turned."""
+    """A profile, the device whose it is, which of its knobs may be turned, and to what end."""
 
     device: WorkDevice
     workload: Workload
     space: Space
     profile: Profile
+    objective: Objective
+    constraints: tuple[Constraint, ...]
 
 
-def known(choice: DeviceChoice, knobs: tuple[str, ...] | None, *, every: bool = False) -> Known:
-    """Return all that is known of the chosen workload.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the user asked of a command that reports what is known, and where it goes."""
 
-    `knobs` may be turned; by default what leaves learning alone, or all where `every` is set.
-    A device that cannot tell what it knows is measured, with a line on standard error a setting.
-    """
-    from lowjoule.knobs import turnable
+    device: DeviceChoice
+    objective: str
+    constraints: tuple[str, ...]
+    knobs: tuple[str, ...] | None
+    html: str | None
+    as_json: bool
 
-    device, workload = choice.open()
-    joint = device.joint_space(workload)
-    space = turnable(joint, joint.names if every and knobs is None else knobs)
-    try:
-        profile = device.survey(workload, space)
-        for note in device.notes:
-            show_progress(f"note: {note}")
-    except UnsupportedError:
-        profile = _measured(device, workload, space)
-    return Known(device=device, workload=workload, space=space, profile=profile)
+    def known(self, *, every: bool = False) -> Known:
+        """Return all that is known of the chosen workload.
+
+        By default what leaves learning alone may be turned, or all where `every` is set. A
+        device that cannot tell what it knows is measured, with a line on standard error a
+        setting. What cannot be read or written is refused first.
+        """
+        from lowjoule.knobs import turnable
+        from lowjoule.objectives import parse_constraint
+        from lowjoule.sink import Sink
+
+        if self.html is not None:
+            Sink(self.html).check()
+        bounds = tuple(parse_constraint(text) for text in self.constraints)
+        device, workload = self.device.open()
+        joint = device.joint_space(workload)
+        every = every and self.knobs is None
+        space = turnable(joint, joint.names if every else self.knobs)
+        try:
+            profile = device.survey(workload, space)
+            for note in device.notes:
+                show_progress(f"note: {note}")
+        except UnsupportedError:
+            profile = _measured(device, workload, space)
+        return Known(
+            device=device,
+            workload=workload,
+            space=space,
+            profile=profile,
+            objective=objective_on(device, self.objective),
+            constraints=bounds,
+        )
+
+    def is_for_people(self, report: Report) -> bool:
+        """Write the page and the JSON that were asked for; True where neither was."""
+        if self.html is not None:
+            report.page().write(self.html)
+            show_progress(f"wrote {self.html}")
+        if self.as_json:
+            emit_json(report.to_dict())
+        return self.html is None and not self.as_json
+
+
+def survey_options(command: F) -> F:
+    """Add the options of a command that reports what is known; it gets them as `asked`."""
+
+    @functools.wraps(command)
+    def with_asked(
+        *,
+        device: DeviceChoice,
+        objective: str,
+        constraints: tuple[str, ...],
+        knobs: tuple[str, ...] | None,
+        html: str | None,
+        as_json: bool,
+        **others: Any,
+    ) -> Any:
+        asked = Asked(
+            device=device,
+            objective=objective,
+            constraints=constraints,
+            knobs=knobs,
+            html=html,
+            as_json=as_json,
+        )
+        return command(asked=asked, **others)
+
+    options = (known_options, objective_options, knobs_option, html_option, json_option)
+    for option in reversed(options):
+        with_asked = option(with_asked)
+    return with_asked  # type: ignore[return-value]
 
 
 def _measured(device: WorkDevice, workload: Workload, space: Space) -> Profile:
     """Return a profile of every setting of `space`, each measured once, the device restored."""
+    import numpy as np
+
     from lowjoule.control import Claim
     from lowjoule.knobs.space import columns_of
     from lowjoule.profile import Profile

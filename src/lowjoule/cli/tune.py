@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
+from lowjoule.cli.advising import advise_options
 from lowjoule.cli.options import (
     DeviceChoice,
     device_options,
@@ -18,6 +20,8 @@ from lowjoule.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from lowjoule.cli.advising import Board, BoardAdvice
+    from lowjoule.devices.interface import Device
     from lowjoule.store import Store
     from lowjoule.tuning.driver import Driver, SearchFactory, Tried
     from lowjoule.tuning.result import TuneResult
@@ -47,6 +51,7 @@ SEARCHES = ("linear", "exhaustive", "random", "just-in-time")
 @click.option(
     "--store", metavar="PLACE", help="Keep every trial in this store: a path or a database URL."
 )
+@advise_options
 @json_option
 def tune(
     device: DeviceChoice,
@@ -58,20 +63,25 @@ def tune(
     search_name: str,
     draws: int | None,
     store: str | None,
+    advise: bool,
+    boards: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Find the setting of least energy (or another objective) of a workload on a device.
 
     Tries a few settings, measures each, and prints default against chosen with the saving net
-    of the search. The device is left as it was found.
+    of the search. The device is left as it was found. With --advise, what turns the boards that
+    are here to the setting chosen is printed for an administrator, and no device is written to.
     """
-    from lowjoule.cli.console import emit_json, show_progress
+    from lowjoule.cli.console import show_progress
     from lowjoule.objectives import parse_constraint
     from lowjoule.quantities import Unit, parse
     from lowjoule.tuning.driver import Driver
     from lowjoule.workloads.work import parse_work
 
     _refuse_what_does_not_go_together(device, search_name, draws, store)
+    here = _boards(boards, advise)
+    device = replace(device, alone=device.alone or advise)
     opened, workload = device.open()
     driver = Driver(
         opened,
@@ -90,10 +100,7 @@ def tune(
         finally:
             if kept is not None:
                 show_progress(_keep(driver, kept, device.seed))
-        if as_json:
-            emit_json(result.to_dict())
-        else:
-            _print(result)
+        _tell(result, None if here is None else _advice(opened, result, here), as_json)
 
 
 def _refuse_what_does_not_go_together(
@@ -112,6 +119,16 @@ def _refuse_what_does_not_go_together(
         )
 
 
+def _boards(specs: tuple[str, ...], advise: bool) -> list[Board] | None:
+    """Return the boards to be advised on, opened before anything is searched; None for none."""
+    from lowjoule.cli.advising import opened_boards
+    from lowjoule.errors import InvalidValueError
+
+    if specs and not advise:
+        raise InvalidValueError("--board without --advise", cure="add --advise, or leave it out")
+    return opened_boards(specs) if advise else None
+
+
 def _store(place: str | None) -> AbstractContextManager[Store | None]:
     """Open the store before anything is searched: what cannot be kept is known at once."""
     if place is None:
@@ -124,14 +141,22 @@ def _store(place: str | None) -> AbstractContextManager[Store | None]:
 def _keep(driver: Driver, store: Store, seed: int) -> str:
     """Put every trial into `store`, of a failed run too, and return a line that says so."""
     from lowjoule.clock import WallClock
+    from lowjoule.devices.figures import figures_of
     from lowjoule.store import records_of_trials
+    from lowjoule.workloads import Signature
 
+    signature = Signature(
+        workload=driver.workload,
+        device=figures_of(driver.device, driver.workload),
+        default=driver.space.default,
+    )
     records = records_of_trials(
         driver.trials,
         driver.device.identity,
         driver.workload,
         when_unix_s=WallClock().unix_s(),
         provenance={"command": "tune", "objective": driver.objective.name, "seed": seed},
+        signature=signature,
     )
     added = store.add(records) if records else 0
     return f"{added} of {len(records)} trials are new in {store.name}"
@@ -166,11 +191,26 @@ def _reporter(show_progress: Callable[[str], None]) -> Callable[[Tried], None]:
     return report
 
 
-def _print(result: TuneResult) -> None:
-    from lowjoule.cli.console import output
-    from lowjoule.reports.tuning import tuning_sentences, tuning_table
+def _advice(device: Device, result: TuneResult, boards: list[Board]) -> list[BoardAdvice]:
+    """Return what turns `boards` to what was chosen, of the device's knobs that were turned."""
+    from lowjoule.cli.advising import advice_for
 
+    own = [k.name for k in result.space.knobs if k.name in device.space.names and len(k.values) > 1]
+    return advice_for(boards, result.chosen.setting.only(own))
+
+
+def _tell(result: TuneResult, advice: list[BoardAdvice] | None, as_json: bool) -> None:
+    from lowjoule.cli.advising import advice_dict, advice_sentences
+    from lowjoule.cli.console import emit_json, output, print_sentences
+    from lowjoule.reports.tuning import title, tuning_sentences, tuning_table
+
+    if as_json:
+        more = {} if advice is None else {"advice": advice_dict(advice)}
+        emit_json({**result.to_dict(), **more})
+        return
     console = output()
     console.print(tuning_table(result))
     for sentence in tuning_sentences(result):
         console.print(sentence, soft_wrap=True, highlight=False)
+    if advice is not None:
+        print_sentences(advice_sentences(advice, title(result)))

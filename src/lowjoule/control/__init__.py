@@ -15,7 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lowjoule.control.advice import Advice
+    from lowjoule.control.advice import Advice, Advised, advise
     from lowjoule.control.claim import Claim
     from lowjoule.control.effect import Effect
     from lowjoule.control.journal import Entry, Journal
@@ -23,16 +23,29 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Advice": "advice",
+    "Advised": "advice",
     "Claim": "claim",
     "Effect": "effect",
     "Entry": "journal",
     "Journal": "journal",
     "Outcome": "replay",
     "Replayed": "replay",
+    "advise": "advice",
     "replay_all": "replay",
 }
 
-__all__ = ["Advice", "Claim", "Effect", "Entry", "Journal", "Outcome", "Replayed", "replay_all"]
+__all__ = [
+    "Advice",
+    "Advised",
+    "Claim",
+    "Effect",
+    "Entry",
+    "Journal",
+    "Outcome",
+    "Replayed",
+    "advise",
+    "replay_all",
+]
 
 
 def __getattr__(name: str) -> Any:

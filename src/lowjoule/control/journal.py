@@ -12,15 +12,18 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import math
 import os
 import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from lowjoule.clock import WallClock
 from lowjoule.control.locks import FileLock, LockedError
 from lowjoule.control.places import journal_folder
 from lowjoule.control.process import Owner
@@ -31,6 +34,7 @@ _SUFFIX = ".json"
 _ASIDE = ".aside-"
 _LOCK_S = 5.0
 _LOG_BYTES = 64_000
+_log = logging.getLogger("lowjoule")
 _THREADS = threading.RLock()  # record locks are the whole process's
 
 Value = float | int | str
@@ -153,7 +157,7 @@ class Journal:
             raise self._unkept(error) from None
 
     def set_aside(self, found: Unreadable) -> Path:
-        """Move a file out of the way, for people to look at, and return where it is."""
+        """Move a file out of the way, for people to look at; log it and return where it is."""
         for number in range(1000):
             aside = found.path.with_suffix(f"{_ASIDE}{number}")
             if not aside.exists():
@@ -162,6 +166,9 @@ class Journal:
             os.replace(found.path, aside)
         except OSError as error:
             raise self._unkept(error) from None
+        when = datetime.fromtimestamp(WallClock().unix_s(), UTC).isoformat(timespec="seconds")
+        self.log(f"{when} {found.path.name} {found.why}: kept aside as {aside.name}")
+        _log.warning("%s %s: kept aside as %s", found.path, found.why, aside.name)
         return aside
 
     def log(self, text: str) -> None:

@@ -10,7 +10,7 @@ from lowjoule.clock import WallClock
 from lowjoule.control.guard import ensure_watchdog
 from lowjoule.control.journal import Entry, Journal, Unreadable, Value
 from lowjoule.control.process import this_process
-from lowjoule.control.replay import Replayed, is_stale, replay_device
+from lowjoule.control.replay import Replayed, is_stale, mistaken, replay_device
 from lowjoule.devices.interface import Device, Reminded
 from lowjoule.errors import BusyError, DeviceError
 from lowjoule.knobs import Setting
@@ -59,6 +59,9 @@ class Record:
                 continue
             if entry.expired is not None:  # is back already
                 self._journal.remove(self._uuid, knob)
+                continue
+            if (why := mistaken(entry, self._device)) is not None:
+                self._aside(Unreadable(self._journal.path(self._uuid, knob), why))
                 continue
             left[knob] = entry
             if isinstance(self._device, Reminded):
@@ -147,10 +150,14 @@ class Record:
             return None
         found = self._journal.find(self._uuid, knob)
         if isinstance(found, Unreadable):
-            aside = self._journal.set_aside(found)
-            self._note(f"{found.path} {found.why}: kept aside as {aside.name}")
+            self._aside(found)
             return None
         return found
+
+    def _aside(self, found: Unreadable) -> None:
+        if self._journal is not None:
+            aside = self._journal.set_aside(found)
+            self._note(f"{found.path} {found.why}: kept aside as {aside.name}")
 
     def _entry(self, found: Entry | None, knob: str, prior: Value) -> Entry:
         """Return the entry of a knob as this claim is to keep it, not yet written."""

@@ -11,7 +11,7 @@ from itertools import groupby
 from lowjoule.control.journal import Entry, Journal, Unreadable, Value
 from lowjoule.control.ownership import RESTORE, holding_knob, is_held_elsewhere
 from lowjoule.control.process import boot_id
-from lowjoule.devices.interface import Device, Reminded
+from lowjoule.devices.interface import Advising, Device, Reminded
 from lowjoule.errors import BusyError, DeviceError, LowjouleError
 from lowjoule.knobs import Knob, Setting
 
@@ -37,7 +37,10 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """What became of one knob; `in_force` is what was found on it now, None if not known."""
+    """What became of one knob; `in_force` is what was found on it now, None if not known.
+
+    `command` is what an administrator would type to put it back, where it is not and one is known.
+    """
 
     knob: str
     model: str
@@ -46,6 +49,7 @@ class Replayed:
     in_force: Value | None
     outcome: Outcome
     text: str
+    command: str | None = None
 
 
 def is_stale(entry: Entry) -> bool:
@@ -91,11 +95,23 @@ def replay_device(
             if isinstance(now, Entry) and is_stale(now):
                 mine.append(now)
         for result in _replayed(mine, device, write=write):
+            if write and result.outcome is Outcome.UNREADABLE:
+                result = _set_aside(journal, result)
             if write and result.outcome.is_final:
                 with contextlib.suppress(DeviceError):  # found again and seen to be as found
                     journal.remove(result.uuid, result.knob)
             said.append(result)
     return said
+
+
+def _set_aside(journal: Journal, result: Replayed) -> Replayed:
+    """Move an entry that nobody can act on out of the way of the next claim."""
+    found = Unreadable(journal.path(result.uuid, result.knob), result.text)
+    try:
+        aside = journal.set_aside(found)
+    except DeviceError as error:
+        return replace(result, text=f"{found.path} {result.text}; {error}")
+    return replace(result, text=f"{found.path} {result.text}: kept aside as {aside.name}")
 
 
 def _replayed(entries: list[Entry], device: Device | Opener, *, write: bool) -> Iterator[Replayed]:
@@ -154,7 +170,10 @@ def _turn(entry: Entry, device: Device) -> int:
 
 def _one(entry: Entry, device: Device, *, write: bool) -> Replayed:
     now: Value | None = None
+    command: str | None = None
     try:
+        if (why := mistaken(entry, device)) is not None:
+            return _told(entry, Outcome.UNREADABLE, why)
         here = entry.owner.boot_id == boot_id()
         blind = isinstance(device, Reminded) and entry.knob in device.unread
         if blind and not here:
@@ -166,15 +185,30 @@ def _one(entry: Entry, device: Device, *, write: bool) -> Replayed:
         now = device.current()[entry.knob]
         knob = device.space.knob(entry.knob)
         outcome = _compared(entry, now, knob, here=here, blind=blind)
+        if isinstance(device, Advising) and outcome is Outcome.PUT_BACK:
+            command = device.command(entry.knob, entry.prior)
         if outcome is Outcome.PUT_BACK and write:
             device.apply(Setting({entry.knob: entry.prior}))
             after = device.current()[entry.knob]
             if after != entry.prior:
                 text = f"asked for {knob.show(entry.prior)}, it stays at {knob.show(after)}"
-                return _told(entry, Outcome.FAILED, text, after)
-        return _told(entry, outcome, _sentence(entry, now, knob, outcome, write), now)
+                return _told(entry, Outcome.FAILED, text, after, command)
+        text = _sentence(entry, now, knob, outcome, write)
+        return _told(entry, outcome, text, now, None if write else command)
     except Exception as error:  # noqa: BLE001 - the others are put back, and it is said
-        return _told(entry, Outcome.FAILED, _problem(error), now)
+        return _told(entry, Outcome.FAILED, _problem(error), now, command)
+
+
+def mistaken(entry: Entry, device: Device) -> str | None:
+    """Return what is wrong with an entry whose values are of another kind than its knob's."""
+    if entry.knob not in device.space.names:
+        return None
+    knob = device.space.knob(entry.knob)
+    names = isinstance(knob.values[0], str)
+    for value in (entry.prior, *entry.written):
+        if isinstance(value, str) is not names:
+            return f"says that {entry.knob} was at {value!r}, which is no value of it"
+    return None
 
 
 def _compared(entry: Entry, now: Value, knob: Knob, *, here: bool, blind: bool) -> Outcome:
@@ -204,7 +238,13 @@ def _problem(error: Exception) -> str:
     return str(error) if isinstance(error, LowjouleError) else f"{type(error).__name__}: {error}"
 
 
-def _told(entry: Entry, outcome: Outcome, text: str, now: Value | None = None) -> Replayed:
+def _told(
+    entry: Entry,
+    outcome: Outcome,
+    text: str,
+    now: Value | None = None,
+    command: str | None = None,
+) -> Replayed:
     return Replayed(
         knob=entry.knob,
         model=entry.model,
@@ -213,6 +253,7 @@ def _told(entry: Entry, outcome: Outcome, text: str, now: Value | None = None) -
         in_force=now,
         outcome=outcome,
         text=text,
+        command=command,
     )
 
 

@@ -14,6 +14,7 @@ from lowjoule.clock import Clock
 from lowjoule.knobs import Applied, Setting, Space, Value
 from lowjoule.profile import Profile
 from lowjoule.source import Source
+from lowjoule.workloads.figures import DeviceFigures
 from lowjoule.workloads.work import Work
 from lowjoule.workloads.workload import Workload
 
@@ -36,7 +37,8 @@ class Identity:
     `shared` says whether other processes see the same board and its knobs; `scope` what its
     energy and power include; `pci_bus_id` where it sits, where it has such a place; `spec` what
     opens this very board again in any process (see `registry.open_device`), None where nothing
-    does.
+    does; `calibrated` whether a model's figures come from a fit to measurements, None for a device
+    that is no model.
     """
 
     uuid: str
@@ -49,6 +51,12 @@ class Identity:
     scope: Coverage = Coverage.GPU
     pci_bus_id: str | None = None
     spec: str | None = None
+    calibrated: bool | None = None
+
+    @property
+    def title(self) -> str:
+        """The model, and that its figures are not calibrated where they are not."""
+        return f"{self.model} (uncalibrated)" if self.calibrated is False else self.model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,14 +64,16 @@ class Ability:
     """One thing that a device can or cannot do, found by trying it.
 
     `name` is a reading ("energy counter", "instant power") or a knob; `detail` how well it works
-    ("moves every 100 ms, a read takes 2.4 ms") or what the driver answered; `cure` what makes it
-    work, where something does.
+    ("moves every 100 ms, a read takes 2.4 ms") or why it does not work; `cure` what makes it work,
+    or what to use in its place. What does not work has both. `forbidden` says that it is there and
+    only this process may not.
     """
 
     name: str
     works: bool
     detail: str = ""
     cure: str | None = None
+    forbidden: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,11 +169,29 @@ class Advising(Protocol):
 
 
 @runtime_checkable
+class Ruled(Protocol):
+    """A device whose knobs the kernel can turn at every start, by a rule of udev."""
+
+    def rule(self, name: str, value: Value) -> str:
+        """Return the line of a file in /etc/udev/rules.d that turns the knob `name` to `value`."""
+        ...
+
+
+@runtime_checkable
 class FastSampled(Protocol):
     """A device that can be read faster for energy and power than for all that it says."""
 
     def sample(self) -> Reading:
         """Return a reading of time, energy and power alone; `DeviceError` when it is lost."""
+        ...
+
+
+@runtime_checkable
+class Figured(Protocol):
+    """A device that can tell figures of its kind of board."""
+
+    def figures(self) -> DeviceFigures:
+        """Return what the board tells of itself, without a rate of operations; None is unsaid."""
         ...
 
 

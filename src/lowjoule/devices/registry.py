@@ -24,7 +24,8 @@ class OpenOptions:
 
     `seed` seeds every random draw; `noise` is the relative standard deviation that a replayed
     table adds to each draw; `default` overrides knobs' defaults, as text ("250W"); `columns`
-    maps our names to a table's column names; `wall_time` lets simulated work take real time.
+    maps our names to a table's column names; `wall_time` lets simulated work take real time;
+    `alone` keeps a simulated board to this process: nothing of it is shared or left behind.
     """
 
     seed: int = 0
@@ -32,6 +33,7 @@ class OpenOptions:
     default: Mapping[str, str] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
     wall_time: bool = False
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

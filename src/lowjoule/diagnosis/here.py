@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
 
 from lowjoule.devices.interface import Ability, Device, Identity, Probed
@@ -35,8 +35,8 @@ class Here:
 
     @property
     def missing(self) -> tuple[Ability, ...]:
-        """What does not work, with the cure where there is one."""
-        return tuple(one for one in self.abilities if not one.works)
+        """What does not work, each with why and the cure."""
+        return tuple(_told(one) for one in self.abilities if not one.works)
 
     def may_turn(self, knob: Knob) -> bool:
         """Return whether this process may turn `knob`, as far as the device knows."""
@@ -124,4 +124,10 @@ def described(one: Available, device: Device) -> Here:
 def _of_none(abilities: Iterable[Ability], devices: Iterable[Here]) -> list[Ability]:
     """Return what a backend misses beside its devices; what they say themselves is not repeated."""
     said = {one.name for here in devices for one in here.abilities}
-    return [one for one in abilities if not one.works and one.name not in said]
+    return [_told(one) for one in abilities if not one.works and one.name not in said]
+
+
+def _told(one: Ability) -> Ability:
+    """Return what does not work with what a plug-in may have left unsaid."""
+    detail = one.detail or "the device does not say why"
+    return replace(one, detail=detail, cure=one.cure or "ask the author of its plug-in")

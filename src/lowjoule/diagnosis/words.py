@@ -76,6 +76,9 @@ def missing_listing(found: Found) -> Listing:
         (_who([who for who, _ in same]), name, detail, same[0][1] if len(same) == 1 else cure)
         for (name, detail, cure), same in grouped.items()
     ]
+    for here in found.devices:
+        who = names[here.available.spec]
+        rows += [(who, "note", note, "none is needed: read its figures so") for note in here.notes]
     rows += [("this machine", one.name, one.detail, one.cure or "") for one in found.elsewhere]
     return Listing(title="Missing", columns=("device", "what", "why", "cure"), rows=tuple(rows))
 
@@ -152,8 +155,7 @@ def _all_missing(here: Here) -> tuple[Ability, ...]:
     if here.failure is not None:
         why, cure = here.failure.problem, here.failure.cure
         return (Ability(name="everything", works=False, detail=why, cure=cure),)
-    notes = tuple(Ability(name="note", works=False, detail=one) for one in here.notes)
-    return (*here.missing, *notes)
+    return here.missing
 
 
 def _wake(here: Here) -> str:

@@ -11,6 +11,7 @@ from lowjoule.knobs.knob import Knob, Privilege, Scope, Value
 from lowjoule.quantities import Unit
 
 POWER_LIMIT = "power_limit"
+MODULE_POWER_LIMIT = "module_power_limit"
 SM_CLOCK = "sm_clock"
 MEMORY_CLOCK = "memory_clock"
 BATCH_SIZE = "batch_size"

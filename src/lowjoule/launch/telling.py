@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shlex
-import tempfile
-from pathlib import Path
 from typing import Any
 
-from lowjoule.errors import InvalidValueError
 from lowjoule.launch.measured import Outcome
 from lowjoule.metering import DeviceEnergy
 from lowjoule.quantities import Unit, show
@@ -43,6 +38,7 @@ def _device_dict(one: DeviceEnergy) -> dict[str, Any]:
         "model": known.model,
         "pci_bus_id": known.pci_bus_id,
         "source": known.source.value,
+        "calibrated": known.calibrated,
         "scope": known.scope.value,
         "method": one.method,
         "energy_j": one.energy_j,
@@ -57,7 +53,7 @@ def outcome_listing(outcome: Outcome) -> Listing:
     """Return a row for each device, and their sum where there are several."""
     rows = [
         (
-            one.identity.model,
+            one.identity.title,
             _short(one.identity.uuid),
             _energy(one.energy_j, one.uncertainty_j),
             _shown(one.power_w, Unit.WATT),
@@ -115,42 +111,3 @@ def _shown(value: float | None, unit: Unit) -> str:
 
 def _short(uuid: str) -> str:
     return uuid[:12] if uuid.startswith("GPU-") else uuid
-
-
-def check_place(place: str) -> None:
-    """Raise `InvalidValueError` where a result could not be written to `place` later."""
-    path = Path(place)
-    folder = path.resolve().parent
-    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise InvalidValueError(
-            f"no result can be written to {place}", cure="give a file in a folder that is writable"
-        )
-
-
-def write_json(value: dict[str, Any], place: str) -> None:
-    """Write `value` to `place`, which is replaced at once; raises `OSError`."""
-    text = json.dumps(value, indent=2, allow_nan=False) + "\n"
-    path = Path(place).resolve()
-    if path.exists() and not path.is_file():
-        # a pipe or a device is written to, never replaced
-        path.write_text(text, encoding="utf-8")
-        return
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with open(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        _as_usual(name, path)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _as_usual(name: str, path: Path) -> None:
-    """Give a file made for us alone the permissions that it would have had."""
-    mask = os.umask(0)
-    os.umask(mask)
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~mask
-    os.chmod(name, mode)

@@ -11,6 +11,7 @@ from typing import cast
 from lowjoule.devices.interface import Device
 from lowjoule.devices.registry import backends, open_device
 from lowjoule.errors import LowjouleError
+from lowjoule.metering.ranks import local_rank
 from lowjoule.source import Source
 
 Devices = str | Device | Sequence["str | Device"] | None
@@ -19,6 +20,10 @@ _DEFAULT = ("nvml", "rapl", "hwmon")
 _NOTHING = (
     "no device here can be measured: no visible NVIDIA GPU and no CPU package whose energy may be "
     "read (lowjoule devices says why)"
+)
+_LEFT_TO_FIRST = (
+    "rank {} of this node leaves to the first, which measures for all: {}; name devices to measure "
+    "them here too"
 )
 _log = logging.getLogger("lowjoule")
 _opened: dict[tuple[object, ...], Device] = {}
@@ -31,8 +36,10 @@ def select(devices: Devices) -> tuple[tuple[Device, ...], tuple[str, ...]]:
     """Return the devices that are meant, each board once, and what is to be said of them.
 
     None means the visible NVIDIA GPUs and the CPU packages that can be read; an empty list
-    none. A name that opens nothing is left out, named in a note and logged, as a measurement
-    never ends the work that it measures.
+    none. Of several ranks on a node that see the same devices the first measures them, so that
+    what all report can be added; another has its own GPU where it sees one alone. A name that
+    opens nothing is left out, named in a note and logged, as a measurement never ends the work
+    that it measures.
     """
     if devices is None:
         return _default()
@@ -70,7 +77,7 @@ def _open(spec: str) -> Device:
 
 def _environment() -> tuple[object, ...]:
     names = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
-    return (os.getpid(), *(os.environ.get(name) for name in names))
+    return (os.getpid(), local_rank(), *(os.environ.get(name) for name in names))
 
 
 def _default() -> tuple[tuple[Device, ...], tuple[str, ...]]:
@@ -87,9 +94,19 @@ def _default() -> tuple[tuple[Device, ...], tuple[str, ...]]:
             _add(name, devices, notes)
     if not devices:
         notes.insert(0, _NOTHING)
+    elif (rank := local_rank()) > 0:
+        devices, left = _of_rank(devices)
+        notes += [_LEFT_TO_FIRST.format(rank, ", ".join(one.identity.uuid for one in left))]
     _warn(notes)
     with _guard:
         return _found.setdefault(key, (tuple(devices), tuple(notes)))
+
+
+def _of_rank(devices: list[Device]) -> tuple[list[Device], list[Device]]:
+    """Return what a rank after the first measures, and what the first does for the whole node."""
+    boards = [one for one in devices if one.identity.backend == "nvml"]
+    own = boards if len(boards) == 1 else []
+    return own, [one for one in devices if one not in own]
 
 
 def _add(backend: str, devices: list[Device], notes: list[str]) -> None:

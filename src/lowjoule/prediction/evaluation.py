@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lowjoule.knobs import Setting
 from lowjoule.prediction.features import MeasuredTask
 from lowjoule.prediction.intervals import FIGURES
 from lowjoule.prediction.members import Recipe
-from lowjoule.prediction.predictor import Predictor
+from lowjoule.prediction.predictor import Prediction, Predictor
 from lowjoule.prediction.tasks import prepare, space_of
 from lowjoule.profile import Profile
 
@@ -33,9 +34,11 @@ class Scored:
     `errors[member]` has shape (n, 2): relative errors of throughput and power, signed; the
     member "prediction" is what `Predictor.predict` returns. `inside` (n, 3) tells which of
     time, power and energy lie in their interval, `width` (n, 3) is its half-width in logarithms.
+    `anchors` are the settings that were told.
     """
 
     task: MeasuredTask
+    anchors: tuple[Setting, ...]
     errors: dict[str, Floats]
     inside: NDArray[np.bool_]
     width: Floats
@@ -76,11 +79,12 @@ def score(splits: Iterable[Split], recipe: Recipe | None = None) -> list[Scored]
     found = []
     for split in splits:
         predictor = Predictor.fit(split.known, recipe)
-        found += [_score(predictor, task) for task in split.tried]
+        found += [score_task(predictor, task)[0] for task in split.tried]
     return found
 
 
-def _score(predictor: Predictor, task: MeasuredTask) -> Scored:
+def score_task(predictor: Predictor, task: MeasuredTask) -> tuple[Scored, Prediction]:
+    """Return the score of one task under a predictor that has not seen it, and the prediction."""
     profile = task.profile
     known = prepare(task, predictor.recipe.clock_anchors)
     found = predictor.predict(
@@ -105,7 +109,9 @@ def _score(predictor: Predictor, task: MeasuredTask) -> Scored:
         low, high = found.interval(figure)
         inside.append((low[order] <= value) & (value <= high[order]))
         width.append(np.log(high[order] / low[order]) / 2.0)
-    return Scored(task, errors, np.stack(inside, axis=1), np.stack(width, axis=1))
+    anchors = tuple(profile.setting(int(row)) for row in known.anchors)
+    ends = np.stack(inside, axis=1), np.stack(width, axis=1)
+    return Scored(task, anchors, errors, *ends), found
 
 
 def _order(predicted: Profile, measured: Profile) -> NDArray[np.intp]:

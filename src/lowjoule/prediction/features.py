@@ -18,42 +18,12 @@ from numpy.typing import NDArray
 from lowjoule.errors import InvalidValueError
 from lowjoule.knobs import BATCH_SIZE, MEMORY_CLOCK, POWER_LIMIT, SM_CLOCK, Setting, Space
 from lowjoule.profile import Profile
-from lowjoule.workloads import Workload
+from lowjoule.workloads import Activity, DeviceFigures, Signature, Workload
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp] | NDArray[np.bool_]
 
 KNOBS = (BATCH_SIZE, POWER_LIMIT, SM_CLOCK, MEMORY_CLOCK)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceFigures:
-    """What is known of a kind of board; None is "not known".
-
-    `power_limit_w` is the largest limit (and what holds where the limit is not a knob),
-    `sm_clock_hz` and `memory_clock_hz` the top clocks, `operations_per_s` and
-    `bandwidth_bytes_per_s` the peak rates.
-    """
-
-    model: str
-    power_limit_w: float | None = None
-    sm_clock_hz: float | None = None
-    memory_clock_hz: float | None = None
-    operations_per_s: float | None = None
-    bandwidth_bytes_per_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Activity:
-    """What counters say of the default setting, shares of time or peak; None is "not known".
-
-    `compute` is the activity of the busiest arithmetic pipe, `memory` that of the memory's bus
-    (DCGM's pipe and DRAM activity, say), `busy` the share of time in which cores have work.
-    """
-
-    compute: float | None = None
-    memory: float | None = None
-    busy: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +54,41 @@ class MeasuredTask:
                 f"{self.name} has {len(self.profile)} measured settings",
                 cure="measure at least two, the default among them",
             )
+
+    @classmethod
+    def of(
+        cls,
+        profile: Profile,
+        signature: Signature,
+        *,
+        name: str | None = None,
+        model: str | None = None,
+    ) -> MeasuredTask:
+        """Return the task of a stored profile and what is known of it.
+
+        Its name is `name`, or the workload's; its model `model`, or what the workload says, or its
+        name. The default is the profile's own, or the signature's. Raises `InvalidValueError`
+        where nothing names the task or a default, or the device is not known.
+        """
+        workload, device = signature.workload, signature.device
+        called = name or (None if workload is None else workload.name)
+        if called is None or device is None:
+            raise InvalidValueError(
+                "a signature tells no " + ("workload" if called is None else "device"),
+                cure="name the task, and give the figures of its device (the model alone will do)",
+            )
+        if profile.default is None and signature.default is not None:
+            profile = profile.against(signature.default.only(profile.settings))
+        if model is None and workload is not None:
+            model = workload.model or workload.name
+        return cls(
+            name=called,
+            model=model or called,
+            device=device,
+            profile=profile,
+            workload=workload,
+            activity=signature.activity,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +152,7 @@ class Places:
 
     def coordinates(self) -> Floats:
         """Return logarithms of the four knobs relative to the scale, shape (..., n, 4)."""
-        known = np.isfinite(self.largest_w)
+        known = np.isfinite(self.limit_w)
         ratio = np.where(known, self.limit_w, 1.0) / np.where(known, self.largest_w, 1.0)
         return np.log(np.stack([self.batch, ratio, self.sm_clock, self.memory_clock], axis=-1))
 
@@ -223,8 +228,9 @@ def _nearest(space: Space, default: Setting, turned: Mapping[str, float]) -> Set
 
 STATIC = (
     *("intensity", "balance", "operations_per_parameter", "step_traffic"),
-    *("compute_activity", "memory_activity", "busy"),
+    *("compute_activity", "memory_activity", "busy", "waiting"),
 )
+_LEAST_SHARE = 0.02  # counters tell shares of time to a few hundredths
 
 
 def static_signature(
@@ -234,8 +240,8 @@ def static_signature(
 
     Logarithms of operations per byte of memory traffic, the board's balance (operations per
     byte), operations per parameter and the part of a step's bytes that does not grow with the
-    batch, and the counted activities as they are (mean power is linear in them); NaN where not
-    known.
+    batch, the counted activities as they are (mean power is linear in them) and how long the device
+    waits for its host; NaN where not known.
     """
     intensity = ratio = fixed = math.nan
     if workload is not None:
@@ -246,7 +252,18 @@ def static_signature(
     told = activity or Activity()
     counted = (told.compute, told.memory, told.busy)
     shares = [math.nan if c is None else c for c in counted]
-    return np.array([intensity, balance, ratio, fixed, *shares])
+    return np.array([intensity, balance, ratio, fixed, *shares, _waiting(told.running)])
+
+
+def _waiting(running: float | None) -> float:
+    """Return the logarithm of the time that the device waits over that in which it runs.
+
+    That part of a step follows no clock (Amdahl 1967); it is the baseline's fixed part.
+    """
+    if running is None:
+        return math.nan
+    share = min(max(running, _LEAST_SHARE), 1.0 - _LEAST_SHARE)
+    return math.log((1.0 - share) / share)
 
 
 ANCHORED = (

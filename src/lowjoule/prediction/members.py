@@ -7,7 +7,7 @@ the members that `Recipe` names.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +55,9 @@ class Recipe:
     task (by its knobs) and figure: physics and the Gaussian process, unless another of
     `CANDIDATES` is better on models not seen by more than one standard error (Breiman et al. 1984,
     section 3.4.3). `trees` off leaves boosted trees out of the choice. `clock_anchors` is how many
-    core clocks are measured beside the default where there is no limit to turn.
+    core clocks are measured beside the default where there is no limit to turn. `growth` and
+    `neighbours` None choose how trees grow and how many neighbours answer from a few candidates,
+    by errors on models held out, the usual ones unless others are better by a standard error.
 
     For ablations, `baseline` off lets members start from the default's own figures instead of
     physics, and `neighbour_feature` off takes the neighbour estimate from in front of the trees.
@@ -66,7 +68,8 @@ class Recipe:
     clock_anchors: int = 1
     baseline: bool = True
     neighbour_feature: bool = True
-    growth: Growth = field(default_factory=Growth)
+    growth: Growth | None = None
+    neighbours: int | None = None
     level: float = 0.9
 
     @property
@@ -106,6 +109,12 @@ class State:
     turned: NDArray[np.bool_]
     devices: dict[str, tuple[str, ...]]
 
+    def near(self, said: Anchored, at: Places, recipe: Recipe) -> Floats | None:
+        """Return the neighbours' estimate (n, 2) that trees get; None where they get none."""
+        if not recipe.neighbour_feature:
+            return None
+        return _near(self, said, self.basis.rows(at.coordinates()))
+
 
 def assemble(
     examples: Sequence[Example], joint: Joint, recipe: Recipe, warm: State | None = None
@@ -123,7 +132,8 @@ def assemble(
     )
     signatures = np.stack([one.said.signature for one in examples])
     models = [one.known.model for one in examples]
-    near = tuple(Neighbours(signatures, mixed[f].tasks, models) for f in range(2))
+    count = recipe.neighbours
+    near = tuple(Neighbours(signatures, mixed[f].tasks, models, count) for f in range(2))
     apart = [near[0].estimate(one.said.signature, without=one.known.model) for one in examples]
     finite = [far for _, far in apart if np.isfinite(far)]
     known = np.concatenate(coordinates)
@@ -138,9 +148,7 @@ def assemble(
         turned=np.unique([one.said.anchors.turned for one in examples], axis=0),
         devices=_devices(examples),
     )
-    if not recipe.grows:
-        return state
-    return _grown(state, examples, rows, recipe)
+    return grown(state, examples, recipe) if recipe.grows else state
 
 
 def _hull(examples: Sequence[Example], coordinates: Floats) -> Hull:
@@ -166,7 +174,9 @@ def _devices(examples: Sequence[Example]) -> dict[str, tuple[str, ...]]:
     return {kind: tuple(sorted(names)) for kind, names in sorted(found.items())}
 
 
-def _grown(state: State, examples: Sequence[Example], rows: list[Floats], recipe: Recipe) -> State:
+def grown(state: State, examples: Sequence[Example], recipe: Recipe) -> State:
+    """Return `state`, learned from `examples`, with trees grown of what it leaves."""
+    rows = [state.basis.rows(one.known.rows.coordinates) for one in examples]
     tables, targets, weights = [], [], []
     for phi, one in zip(rows, examples, strict=True):
         near = _near(state, one.said, phi, without=one.known.model)
@@ -179,9 +189,9 @@ def _grown(state: State, examples: Sequence[Example], rows: list[Floats], recipe
     table, target = np.concatenate(tables), np.concatenate(targets)
     weight = np.concatenate(weights)
     weight *= len(weight) / weight.sum()
+    growth = recipe.growth or Growth()
     trees = tuple(
-        Trees.grow(table, target[:, f], weight, recipe.growth, _constraints(f, recipe))
-        for f in range(2)
+        Trees.grow(table, target[:, f], weight, growth, _constraints(f, recipe)) for f in range(2)
     )
     return replace(state, trees=trees)
 

@@ -14,15 +14,20 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 NEIGHBOURS = 5  # scikit-learn's default number; an odd handful
+COUNTS = (3, NEIGHBOURS, 9)  # from which a count is chosen over models
 
 
 class Neighbours:
     """Tasks by signature: `signatures` (tasks, figures) with NaN, `weights` (tasks, m) of a basis.
 
-    `models` names what each task trains: a task is never a neighbour of its own model.
+    `models` names what each task trains: a task is never a neighbour of its own model. `count` of
+    them answer.
     """
 
-    def __init__(self, signatures: Floats, weights: Floats, models: list[str]) -> None:
+    def __init__(
+        self, signatures: Floats, weights: Floats, models: list[str], count: int | None = None
+    ) -> None:
+        self.count = NEIGHBOURS if count is None else count
         self.signatures = signatures
         self.weights = weights
         self.models = models
@@ -33,6 +38,10 @@ class Neighbours:
         away = np.where(known, signatures - self._mean, 0.0)
         spread = np.sqrt((away**2).sum(axis=0) / counts)
         self._spread = np.where(spread > 1e-9, spread, 1.0)
+
+    def counting(self, count: int) -> Neighbours:
+        """Return the same tasks, of which `count` answer."""
+        return Neighbours(self.signatures, self.weights, self.models, count)
 
     def estimate(self, signature: Floats, *, without: str = "") -> tuple[Floats, float]:
         """Return the neighbours' weighted mean weights (m,) and the distance of the nearest.
@@ -47,7 +56,7 @@ class Neighbours:
         distance = np.sqrt(squares.sum(axis=1) / np.maximum(known.sum(axis=1), 1))
         distance[~known.any(axis=1)] = np.inf
         distance[[model == without for model in self.models]] = np.inf
-        near = np.argsort(distance, kind="stable")[:NEIGHBOURS]
+        near = np.argsort(distance, kind="stable")[: self.count]
         near = near[np.isfinite(distance[near])]
         if not len(near):
             return np.zeros(self.weights.shape[1]), np.inf

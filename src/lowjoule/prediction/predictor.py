@@ -14,8 +14,6 @@ from lowjoule.knobs import Space
 from lowjoule.prediction.boosted import GAIN, available
 from lowjoule.prediction.features import (
     KNOBS,
-    Activity,
-    DeviceFigures,
     MeasuredTask,
     places,
     static_signature,
@@ -23,11 +21,11 @@ from lowjoule.prediction.features import (
 from lowjoule.prediction.intervals import FIGURES, Calibration
 from lowjoule.prediction.members import SIMPLE, Answer, Pair, Recipe, State, answer, hull_rows
 from lowjoule.prediction.monotone import monotone
-from lowjoule.prediction.tasks import Anchored, Observed, anchor, known_knobs, scale_of
+from lowjoule.prediction.tasks import Anchored, Observed, anchor, free, known_knobs, scale_of
 from lowjoule.prediction.training import train
 from lowjoule.profile import Profile
 from lowjoule.source import Source
-from lowjoule.workloads import Workload
+from lowjoule.workloads import Activity, DeviceFigures, Workload
 
 Floats = NDArray[np.float64]
 
@@ -65,6 +63,22 @@ class Prediction:
         """Average power of every setting, shape (n,)."""
         return np.asarray(self.profile.energy_j / self.profile.time_s)
 
+    def take(self, rows: NDArray[np.bool_]) -> Prediction:
+        """Return the prediction of some settings, by a mask (n,)."""
+
+        def pair(ends: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+            return ends[0][rows], ends[1][rows]
+
+        return replace(
+            self,
+            profile=self.profile.take(rows),
+            time_interval_s=pair(self.time_interval_s),
+            power_interval_w=pair(self.power_interval_w),
+            energy_interval_j=pair(self.energy_interval_j),
+            members={name: one[rows] for name, one in self.members.items()},
+            outside=self.outside[rows],
+        )
+
 
 class Predictor:
     """Predicts time and power of every setting of a task from a few measured ones.
@@ -92,7 +106,7 @@ class Predictor:
         if recipe.members is None and recipe.trees and not available():
             recipe = replace(recipe, trees=False)
         trained = train(tasks, recipe)
-        return cls(trained.state, trained.chosen, trained.calibration, recipe)
+        return cls(trained.state, trained.chosen, trained.calibration, trained.recipe)
 
     def predict(
         self,
@@ -120,9 +134,10 @@ class Predictor:
             )
         columns = space.columns()
         scale = scale_of(space, device)
-        observed = Observed.of(anchors, scale, known_knobs(columns))
+        known = known_knobs(columns)
+        observed = Observed.of(anchors, scale, known, activity)
         said = self._said(observed, device, static_signature(device, workload, activity))
-        at = places(columns, scale, len(space))
+        at = free(places(columns, scale, len(space)), known, activity)
         members, strange = self._members(observed, device)
         trees = all_members or "boosted" in (*members[0], *members[1])
         found = answer(self.state, said, at, self.recipe, trees=trees)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -27,7 +28,7 @@ from lowjoule.prediction.neighbours import Neighbours
 from lowjoule.prediction.predictor import Predictor
 
 FORMAT = "lowjoule predictor"
-VERSION = 1
+VERSION = 2
 
 # What the arrays' places mean; a file made with others is refused.
 _LAYOUT = {
@@ -38,8 +39,21 @@ _LAYOUT = {
 
 
 def save(predictor: Predictor, path: Path) -> None:
-    """Write `predictor` to `path`."""
-    path.write_text(text_of(predictor), encoding="utf-8")
+    """Write `predictor` to `path`, all of it or nothing.
+
+    Raises `InvalidValueError` where it cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        try:
+            temporary.write_text(text_of(predictor), encoding="utf-8")
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise InvalidValueError(
+            f"{path} cannot be written ({error.strerror})", cure="give a path in a writable folder"
+        ) from None
 
 
 def load(path: Path) -> Predictor:
@@ -48,7 +62,14 @@ def load(path: Path) -> Predictor:
     Raises `InvalidValueError` where it is no predictor or one of another version,
     `MissingExtraError` where it has trees and XGBoost is not installed.
     """
-    return read(path.read_text(encoding="utf-8"), str(path))
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise InvalidValueError(
+            f"{path} cannot be read ({reason})", cure="name a file that save wrote"
+        ) from None
+    return read(text, str(path))
 
 
 def text_of(predictor: Predictor) -> str:
@@ -69,7 +90,12 @@ def text_of(predictor: Predictor) -> str:
         "basis": _fields(state.basis),
         "mixed": [_mixed(one) for one in state.mixed],
         "neighbours": [
-            {"signatures": _list(n.signatures), "weights": _list(n.weights), "models": n.models}
+            {
+                "signatures": _list(n.signatures),
+                "weights": _list(n.weights),
+                "models": n.models,
+                "count": n.count,
+            }
             for n in state.neighbours
         ],
         "trees": [json.loads(one.text()) for one in state.trees],
@@ -110,7 +136,7 @@ def _predictor(content: Mapping[str, Any]) -> Predictor:
     hull = content["hull"]
     mixed = [_read_mixed(one) for one in content["mixed"]]
     near = [
-        Neighbours(_array(n["signatures"]), _array(n["weights"]), list(n["models"]))
+        Neighbours(_array(n["signatures"]), _array(n["weights"]), list(n["models"]), n["count"])
         for n in content["neighbours"]
     ]
     farthest = content["farthest"]
@@ -128,7 +154,7 @@ def _predictor(content: Mapping[str, Any]) -> Predictor:
     told = dict(content["recipe"])
     members = told.pop("members")
     recipe = Recipe(
-        **{**told, "growth": Growth(**told["growth"])},
+        **{**told, "growth": None if told["growth"] is None else Growth(**told["growth"])},
         members=None if members is None else tuple(members),
     )
     chosen: dict[str, Pair] = {

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowjoule.errors import InvalidValueError
-from lowjoule.knobs import Setting, Space, standard_knob
+from lowjoule.knobs import POWER_LIMIT, Setting, Space, standard_knob
 from lowjoule.prediction.baseline import logs
 from lowjoule.prediction.features import (
     KNOBS,
-    DeviceFigures,
     MeasuredTask,
     Places,
     Rows,
@@ -27,8 +26,11 @@ from lowjoule.prediction.features import (
 )
 from lowjoule.prediction.learning import Fitted, Joint, batch, fit
 from lowjoule.profile import Profile
+from lowjoule.workloads import Activity, DeviceFigures
 
 Floats = NDArray[np.float64]
+
+_FULL_CLOCK = 0.99  # clocks come in steps of 1 % and their counters round
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,13 +46,22 @@ class Observed:
     known: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, profile: Profile, scale: Scale, known: NDArray[np.bool_]) -> Observed:
-        """Return the rows of `profile`. Raises `InvalidValueError` where one took no energy."""
+    def of(
+        cls,
+        profile: Profile,
+        scale: Scale,
+        known: NDArray[np.bool_],
+        activity: Activity | None = None,
+    ) -> Observed:
+        """Return the rows of `profile`; `activity` is what was counted at its default.
+
+        Raises `InvalidValueError` where one took no energy.
+        """
         if not (profile.energy_j > 0).all():
             raise InvalidValueError(
                 "a measured setting took no energy", cure="measure it again, or leave it out"
             )
-        at = places(profile.settings, scale, len(profile))
+        at = free(places(profile.settings, scale, len(profile)), known, activity)
         figures = np.log(np.stack([profile.time_s, profile.energy_j / profile.time_s], axis=1))
         return cls(at, at.coordinates(), figures, known)
 
@@ -101,6 +112,16 @@ def known_knobs(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
     return np.array([name in turned for name in KNOBS])
 
 
+def free(at: Places, known: NDArray[np.bool_], activity: Activity | None) -> Places:
+    """Return the places without a limit where the default is known to run below it.
+
+    No setting of a task that turns no limit draws more than its default: what did not hold the
+    clock down there does so nowhere. `known` tells which knobs are turned.
+    """
+    held = activity is None or activity.clock is None or activity.clock < _FULL_CLOCK
+    return at if held or known[KNOBS.index(POWER_LIMIT)] else at.unlimited()
+
+
 def prepare(task: MeasuredTask, clock_anchors: int = 1) -> Known:
     """Return `task` with the anchors that `anchor_settings` would have measured of it.
 
@@ -109,7 +130,7 @@ def prepare(task: MeasuredTask, clock_anchors: int = 1) -> Known:
     profile = task.profile
     default = profile.default or Setting()
     scale = Scale.of(default, profile.settings, task.device)
-    rows = Observed.of(profile, scale, known_knobs(profile.settings))
+    rows = Observed.of(profile, scale, known_knobs(profile.settings), task.activity)
     place = {profile.setting(row): row for row in range(len(profile))}
     wanted = anchor_settings(space_of(profile), clock_anchors)
     anchors = np.array([place[one] for one in wanted], dtype=np.intp)

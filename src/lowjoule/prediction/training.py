@@ -7,13 +7,15 @@ task's residuals and intervals are computed with has seen no task of its model.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lowjoule.errors import InvalidValueError
+from lowjoule.prediction import hyper
 from lowjoule.prediction.features import MeasuredTask
+from lowjoule.prediction.hyper import HeldOut, with_neighbours
 from lowjoule.prediction.intervals import FIGURES, Calibration, calibrate
 from lowjoule.prediction.learning import Joint, batch, expand, learn
 from lowjoule.prediction.members import (
@@ -26,6 +28,7 @@ from lowjoule.prediction.members import (
     State,
     answer,
     assemble,
+    grown,
 )
 from lowjoule.prediction.tasks import Known, anchor, prepare
 
@@ -57,11 +60,15 @@ def folds(models: Sequence[str], count: int = FOLDS) -> list[NDArray[np.intp]]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trained:
-    """What training gives: the state, the members chosen for each kind of task, the intervals."""
+    """What training gives: the state, the members chosen for each kind of task, the intervals.
+
+    `recipe` names the hyper-parameters that were chosen.
+    """
 
     state: State
     chosen: dict[str, Pair]
     calibration: Calibration
+    recipe: Recipe
 
 
 def train(tasks: Sequence[MeasuredTask], recipe: Recipe) -> Trained:
@@ -83,10 +90,15 @@ def train(tasks: Sequence[MeasuredTask], recipe: Recipe) -> Trained:
         kept = np.setdiff1d(everyone, held)
         without.append(learn(fitted.only(kept), statics[kept]))
     examples = _examples(known, statics, splits, without, recipe)
-    state = assemble(examples, learn(fitted, statics), recipe)
-    answers = _unseen(examples, splits, without, recipe, state)
+    state = assemble(examples, learn(fitted, statics), replace(recipe, trees=False, members=None))
+    tried = _held_out(examples, splits, without, recipe, state)
+    recipe, tried = hyper.chosen(tried, recipe)
+    state = with_neighbours(state, recipe)
+    if recipe.grows:
+        state = grown(state, examples, recipe)
+    answers = _unseen(examples, tried, recipe)
     chosen = _choose(examples, answers, recipe)
-    return Trained(state, chosen, _calibrate(examples, answers, chosen, recipe))
+    return Trained(state, chosen, _calibrate(examples, answers, chosen, recipe), recipe)
 
 
 def _examples(
@@ -106,22 +118,31 @@ def _examples(
     return [found[task] for task in range(len(known))]
 
 
-def _unseen(
+def _held_out(
     examples: list[Example],
     splits: list[NDArray[np.intp]],
     without: list[Joint],
     recipe: Recipe,
     state: State,
-) -> list[Answer]:
+) -> list[HeldOut]:
+    """Return each fold's tasks with what the others teach, trees not grown yet."""
+    bare = replace(recipe, trees=False, members=None)
+    found = []
+    for place, joint in zip(splits, without, strict=True):
+        rest = tuple(one for n, one in enumerate(examples) if n not in place)
+        tried = tuple(examples[n] for n in place)
+        part = assemble(rest, joint, bare, warm=state)
+        found.append(HeldOut(place, rest, tried, part))
+    return found
+
+
+def _unseen(examples: list[Example], held: list[HeldOut], recipe: Recipe) -> list[Answer]:
     """Return the answers for each task's rows that are not anchors, learned without its model."""
     found: dict[int, Answer] = {}
-    for held, joint in zip(splits, without, strict=True):
-        rest = [one for place, one in enumerate(examples) if place not in held]
-        part = assemble(rest, joint, recipe, warm=state)
-        for task in held:
-            known = examples[task].known
-            at = known.rows.at.only(known.unseen)
-            found[int(task)] = answer(part, examples[task].said, at, recipe)
+    for one in held:
+        for task, example in zip(one.places, one.tried, strict=True):
+            at = example.known.rows.at.only(example.known.unseen)
+            found[int(task)] = answer(one.state, example.said, at, recipe)
     return [found[task] for task in range(len(examples))]
 
 

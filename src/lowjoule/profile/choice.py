@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 
 from lowjoule.errors import InfeasibleError
 from lowjoule.knobs import show_values
+from lowjoule.normal import FAR_SD, normal_cdf
 from lowjoule.objectives.objective import Constraint, Objective, Outcome
 from lowjoule.profile.plan import Plan
 from lowjoule.profile.point import Point
@@ -22,7 +21,6 @@ from lowjoule.quantities import Unit, show
 _STEP = 1e-5
 _CLOSE_SD = 2.0
 _MOST_RIVALS = 20
-_FAR_SD = 8.0
 _MOST_WEIGHED = 1000
 
 
@@ -140,9 +138,9 @@ def _doubts(values: Floats, spread: Floats, best: int) -> tuple[float, Indices]:
     doubt = np.hypot(spread[others], spread[best])
     certain = np.where(gap > 0, np.inf, 0.0)
     sigmas = np.divide(gap, doubt, out=certain, where=doubt > 0)
-    weighed = others[sigmas < _FAR_SD]
+    weighed = others[sigmas < FAR_SD]
     if len(weighed) > _MOST_WEIGHED:
-        nearest = np.argpartition(sigmas[sigmas < _FAR_SD], _MOST_WEIGHED)[:_MOST_WEIGHED]
+        nearest = np.argpartition(sigmas[sigmas < FAR_SD], _MOST_WEIGHED)[:_MOST_WEIGHED]
         weighed = weighed[nearest]
     close = others[sigmas < _CLOSE_SD]
     ordered = close[np.argsort(values[close], kind="stable")[:_MOST_RIVALS]]
@@ -154,18 +152,11 @@ def probability_of_best(values: Floats, spread: Floats, best: int, rivals: Indic
 
     `spread` are standard deviations of the independent, normal `values`, both of shape (n,).
     """
-    nodes, tail = _normal_tail()
+    nodes = np.linspace(-FAR_SD, FAR_SD, 801)
     weights = np.exp(-0.5 * nodes**2)
     gap = values[rivals] - (values[best] + spread[best] * nodes[:, None])
     sd = spread[rivals]
     surely = np.where(gap > 0, np.inf, np.where(gap < 0, -np.inf, 0.0))
     sigmas = np.divide(gap, sd, out=surely, where=sd > 0)
-    beaten = np.interp(sigmas, nodes, tail).prod(axis=1)
+    beaten = normal_cdf(sigmas).prod(axis=1)
     return min(1.0, float(beaten @ weights / weights.sum()))
-
-
-@cache
-def _normal_tail() -> tuple[Floats, Floats]:
-    """Return points of a standard normal variable and the probability of lying below each."""
-    nodes = np.linspace(-_FAR_SD, _FAR_SD, 801)
-    return nodes, np.array([0.5 * math.erfc(-one / math.sqrt(2.0)) for one in nodes])

@@ -1,14 +1,13 @@
-"""One setting becomes one point: apply, warm up, measure a window of work."""
+"""One setting becomes one point: apply, settle, measure until it is known well enough."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
-from lowjoule.clock import WallClock
 from lowjoule.control import Claim
 from lowjoule.devices.interface import WorkDevice
 from lowjoule.errors import (
-    DeviceError,
     InvalidValueError,
     NotMeasuredError,
     OutOfMemoryError,
@@ -22,18 +21,17 @@ from lowjoule.profiling.trial import Trial
 from lowjoule.source import Source
 from lowjoule.workloads import Work, Workload
 
-_GROWTH = 16.0
+_WARM_UP = 12.0
 _LONGEST_S = 86_400.0
 
 
 class Profiler:
     """Measures settings of one workload on a device that runs work itself.
 
-    A trial runs for `warmup_s` at the new setting and then measures about `window_s` of whole
-    steps. A replayed table was measured in steady state and answers for its own amount of work:
-    there a trial is one unit of it, drawn once, without warm-up. In real time the warm-up is what
-    shows as such, and the window ends when time and energy are known to `precision`, after
-    `window_s` at the latest.
+    A trial begins when the setting was read back and its latency is over; what shows as warm-up
+    is cut off, and the window ends when time and energy are known to `precision`, after `window_s`
+    at the latest. A replayed table was measured in steady state and answers for its own amount of
+    work: there a trial is one unit of it, drawn once.
     """
 
     def __init__(
@@ -43,57 +41,64 @@ class Profiler:
         workload: Workload,
         *,
         window_s: float = 10.0,
-        warmup_s: float = 2.0,
         precision: float = 0.01,
     ) -> None:
-        if not (0 < window_s <= _LONGEST_S and 0 <= warmup_s <= _LONGEST_S):
+        if not 0 < window_s <= _LONGEST_S:
             raise InvalidValueError(
-                f"a window of {window_s:g} s after {warmup_s:g} s of warm-up",
-                cure="use a positive window of at most a day, like 10s",
+                f"a window of {window_s:g} s", cure="use a positive window of at most a day"
             )
         self._claim = claim
         self._device = device
         self._workload = workload
         self._meter = Meter(device)
-        self._tick_s = self._meter.tick_s  # observed now, while the device idles
-        self._window_s = window_s
-        self._warmup_s = warmup_s
-        self._replayed = device.identity.source is Source.REPLAYED
+        self._meter.tick_s  # noqa: B018 - observed now, while the device idles
         self._precision = Precision(relative=precision, most_s=window_s)
-        self._steadily = isinstance(device.clock, WallClock) and not self._replayed
+        self.replayed = device.identity.source is Source.REPLAYED
 
     def measure(self, setting: Setting) -> Trial:
         """Try `setting` once; a setting that does not run gives a trial with its `failure`."""
+        return self._try(setting, self._precision)
+
+    def warm_up(self, setting: Setting) -> Trial:
+        """Run at `setting` until it is known where its figures end: a board that is cold gets warm.
+
+        The trial is of the warming board, and good for its price alone. It takes as long as it
+        takes for time and energy of the steady state to be known to twice the precision asked for,
+        and at most twelve windows.
+        """
+        asked = self._precision
+        longer = replace(
+            asked, relative=min(0.5, 2.0 * asked.relative), most_s=_WARM_UP * asked.most_s
+        )
+        return self._try(setting, longer)
+
+    def _try(self, setting: Setting, precision: Precision) -> Trial:
         begin = self._meter.edge()
         own = setting.only(self._device.space.names)
         rest = Setting({k: v for k, v in setting.items() if k not in own})
-        work: Work | None = None
-        warmup_work = 0.0
         achieved = setting
         try:
             applied = self._claim.apply(own)
             achieved = Setting({**rest, **applied.achieved})
             self._settle(applied)
-            if self._steadily:
-                return self._recorded(setting, achieved, rest, begin)
-            if not self._replayed:
-                warmup_work, per_unit_s = self._warm_up(rest)
-                work = self._steps(rest, self._window_s / per_unit_s)
-            else:
-                work = Work(1.0, self._workload.unit)
-            overhead = self._spent(begin)
-            begin = self._meter.edge()
-            execution = self._device.submit(self._workload, work, rest)
-            execution.wait()
-            measured = self._meter.since(begin)
+            if self.replayed:
+                return self._drawn(setting, achieved, rest, begin)
+            return self._recorded(setting, achieved, rest, begin, precision)
         except (OutOfMemoryError, NotMeasuredError, UnsupportedError) as error:
             return self._failed(setting, achieved, begin, error.problem)
+
+    def _drawn(self, asked: Setting, achieved: Setting, rest: Setting, begin: Edge) -> Trial:
+        """Return the trial of one unit of a table's work."""
+        overhead = self._spent(begin)
+        work = Work(1.0, self._workload.unit)
+        begin = self._meter.edge()
+        execution = self._device.submit(self._workload, work, rest)
+        execution.wait()
         return Trial(
-            asked=setting,
+            asked=asked,
             achieved=achieved,
             work=work,
-            measurement=measured,
-            warmup_work=warmup_work,
+            measurement=self._meter.since(begin),
             overhead_s=overhead[0],
             overhead_j=overhead[1],
             told=execution.told,
@@ -111,13 +116,15 @@ class Profiler:
             failure=reason,
         )
 
-    def _recorded(self, asked: Setting, achieved: Setting, rest: Setting, begin: Edge) -> Trial:
+    def _recorded(
+        self, asked: Setting, achieved: Setting, rest: Setting, begin: Edge, precision: Precision
+    ) -> Trial:
         """Return the trial of a window that is as long as it must be."""
         steadily = Steadily(
             device=self._device,
             workload=self._workload,
             meter=self._meter,
-            precision=self._precision,
+            precision=precision,
             steps=lambda quantity: self._steps(rest, quantity),
         )
         recording, told = steadily.record(rest, begin)
@@ -127,29 +134,8 @@ class Profiler:
     def _settle(self, applied: Applied) -> None:
         """Wait as long as the slowest knob that was written needs to show."""
         latencies = [self._device.space.knob(name).latency_s for name in applied.asked]
-        if not self._replayed and latencies:
+        if not self.replayed and latencies:
             self._device.clock.sleep(max(latencies))
-
-    def _warm_up(self, rest: Setting) -> tuple[float, float]:
-        """Run for at least the warm-up time; return units of work done and seconds a unit."""
-        clock = self._device.clock
-        start_s = clock.now_s()
-        done = 0.0
-        work = self._steps(rest, 1.0)
-        while True:
-            before_s = clock.now_s()
-            self._device.submit(self._workload, work, rest).wait()
-            done += work.quantity
-            per_unit_s = (clock.now_s() - before_s) / work.quantity
-            if per_unit_s <= 0:
-                raise DeviceError(
-                    f"{self._workload.name} took no time on {self._device.identity.model}",
-                    cure="check the device's clock",
-                )
-            left_s = self._warmup_s - (clock.now_s() - start_s)
-            if left_s <= 0:
-                return done, per_unit_s
-            work = self._steps(rest, min(left_s / per_unit_s, work.quantity * _GROWTH))
 
     def _steps(self, rest: Setting, quantity: float) -> Work:
         """Return at least `quantity` units of work in whole steps of the batch size."""

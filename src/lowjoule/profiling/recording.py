@@ -21,12 +21,17 @@ from lowjoule.workloads import Work, WorkUnit
 MOST_REPEATS = 2
 COOL_DOWN_S = 10.0
 _TICKS = 5.0
+_LONGEST_S = 0.5
 _NOTHING = Sample(work=0.0, time_s=0.0, energy_j=0.0)
 
 
 def sample_length_s(precision: Precision, tick_s: float) -> float:
-    """Return how long a sample is: several ticks of the counter, and many to a window."""
-    return max(_TICKS * tick_s, precision.most_s / (2.0 * precision.least_samples))
+    """Return how long a sample is: several ticks of the counter, and many to a window.
+
+    A longer bound makes no longer samples: a window that is precise early ends early.
+    """
+    shortest_s = precision.most_s / (2.0 * precision.least_samples)
+    return max(_TICKS * tick_s, min(_LONGEST_S, shortest_s))
 
 
 def is_throttled(reasons: frozenset[str]) -> bool:
@@ -63,7 +68,7 @@ class Recording:
         self._spent = _NOTHING
         self._part = _NOTHING
         self._edge: Edge | None = None
-        self._work = 0.0
+        self._work = self._last_s = 0.0
         self._paused = False
         self._open = False
         self._cool_until_s = -math.inf
@@ -98,10 +103,12 @@ class Recording:
         """Go on where `last` ended, so that nothing between two trials is lost."""
         self._edge, self._work, self._paused = last._edge, last._work, last._paused
 
-    def cut(self, edge: Edge, *, throttled: bool = False) -> Verdict:
+    def cut(
+        self, edge: Edge, *, throttled: bool = False, temperature_c: float | None = None
+    ) -> Verdict:
         """End a segment at `edge` and begin the next; return whether the window is long enough."""
-        segment = self._segment(edge)
-        self._edge, self._work = edge, 0.0
+        segment = self._segment(edge, temperature_c)
+        self._edge, self._work, self._last_s = edge, 0.0, edge.time_s
         if segment is None:
             return Verdict.MORE
         self._spent += replace(segment, counter_j=0.0)
@@ -177,11 +184,12 @@ class Recording:
             overhead_j=max(0.0, self._spent.energy_j - kept.energy_j),
             told=replace(
                 told or Told(),
-                time_sd_s=found.time.sd * kept.work,
-                energy_sd_j=found.energy.sd * kept.work,
+                time_sd_s=found.time.spread * kept.work,
+                energy_sd_j=found.energy.spread * kept.work,
             ),
             relative_half=max(found.time.relative, found.energy.relative),
             throttled=self._throttled,
+            at_s=self._last_s - kept.time_s / 2.0,
         )
 
     def _failed(self, asked: Setting, achieved: Setting, reason: str) -> Trial:
@@ -196,7 +204,7 @@ class Recording:
             failure=reason,
         )
 
-    def _segment(self, edge: Edge) -> Sample | None:
+    def _segment(self, edge: Edge, temperature_c: float | None) -> Sample | None:
         begin = self._edge
         if begin is None or self._paused:
             return None
@@ -205,7 +213,13 @@ class Recording:
             self.dropped += 1
             return None
         counter_j = self._tick_s * energy_j / time_s / math.sqrt(6.0)
-        return Sample(work=self._work, time_s=time_s, energy_j=energy_j, counter_j=counter_j)
+        return Sample(
+            work=self._work,
+            time_s=time_s,
+            energy_j=energy_j,
+            counter_j=counter_j,
+            temperature_c=temperature_c,
+        )
 
     def _start_anew(self, after_s: float) -> None:
         self.repeats += 1

@@ -13,6 +13,8 @@ from lowjoule.profiling.recording import Recording, is_throttled, sample_length_
 from lowjoule.profiling.steady import Precision, Verdict
 from lowjoule.workloads import Work, Workload
 
+_SHARE = 0.5  # of a sample is launched at once, in whole steps
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steadily:
@@ -36,12 +38,13 @@ class Steadily:
         sample_s = sample_length_s(self.precision, tick_s)
         recording = Recording(self.precision, sample_s=sample_s, tick_s=tick_s)
         recording.resume(begin)
-        recording.open(self.meter.edge())
-        work = self.steps(1.0)
+        work = following_work = self.steps(1.0)
         running = self._launch(work, rest)
+        recording.open(self.meter.edge())  # what is made ready in the first launch is no work
         last_s = self.device.clock.now_s()
-        while True:
-            following = self._launch(work, rest)
+        verdict = Verdict.MORE
+        while verdict is Verdict.MORE:
+            following = self._launch(following_work, rest)
             running.wait()
             recording.add(work.quantity)
             now_s = self.device.clock.now_s()
@@ -50,14 +53,23 @@ class Steadily:
                     f"{self.workload.name} took no time on {self.device.identity.model}",
                     cure="check the device's clock",
                 )
-            if recording.due(now_s) and self._cut(recording) is not Verdict.MORE:
-                following.wait()
-                return recording, running.told
-            running, last_s = following, now_s
+            if recording.due(now_s):
+                verdict = self._cut(recording)
+            each_s = (now_s - last_s) / work.quantity
+            running, work, last_s = following, following_work, now_s
+            following_work = self.steps(_SHARE * sample_s / each_s)
+        running.wait()  # it was launched already, and its price counts
+        recording.add(work.quantity)
+        self._cut(recording)
+        return recording, running.told
 
     def _launch(self, work: Work, rest: Setting) -> Execution:
         return self.device.submit(self.workload, work, rest)
 
     def _cut(self, recording: Recording) -> Verdict:
-        throttled = is_throttled(self.device.read().throttle_reasons)
-        return recording.cut(self.meter.edge(), throttled=throttled)
+        seen = self.device.read()
+        return recording.cut(
+            self.meter.edge(),
+            throttled=is_throttled(seen.throttle_reasons),
+            temperature_c=seen.temperature_c,
+        )

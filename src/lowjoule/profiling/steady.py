@@ -3,8 +3,8 @@
 Pure: it is told samples and neither reads nor waits. Warm-up is cut off where the standard error
 of what remains is least (White, Simulation 69(6), 1997); what remains is summed into a few batches,
 whose spread includes whatever correlation is within them (batch means; Law & Kelton, Operations
-Research 32(6), 1984). A trend that the batches show beyond their noise widens the interval: a
-board that still warms up is not yet where it will be.
+Research 32(6), 1984). A board that still warms up is not yet where it will be: the interval is
+of the steady state, and holds what may still be ahead (`lowjoule.profiling.asymptote`).
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowjoule.errors import InvalidValueError
+from lowjoule.profiling.asymptote import Course, asymptote
 
 Floats = NDArray[np.float64]
 
 _BATCHES = 10
-_FEWEST = 6  # of which three at least are kept: a trend takes two of their freedoms
+_FEWEST = 6  # of which three at least are kept: two of their freedoms go to what is ahead
 _GROWTH = 1.25
 _CONFIRMED = 2  # a spread seen small once may be luck: it stops a window only when seen again
 _MOST_KEPT = 256
-# By simulation (tests/test_profiling_steady.py): a trend below 0.4 of its own standard error is
-# taken for noise, and a board that warms up has about twice the rest still ahead of it.
-_TREND_IN_NOISE = 0.4
-_TREND_AHEAD = 2.0
+_TWO_SIDED = 1.96
+_OTHERWISE_SD = 3.0
+_EXACT = 1e-9  # a relative spread that is rounding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,20 +37,24 @@ class Sample:
     """Work done in a stretch of time, with its energy.
 
     `counter_j` is the standard deviation that the ticks of the counter give the energy; what one
-    sample has too much its neighbour has too little.
+    sample has too much its neighbour has too little. `temperature_c` is what the device had at
+    its end, None where it does not say.
     """
 
     work: float
     time_s: float
     energy_j: float
     counter_j: float = 0.0
+    temperature_c: float | None = None
 
     def __add__(self, other: Sample) -> Sample:
+        last_c = self.temperature_c if other.temperature_c is None else other.temperature_c
         return Sample(
             work=self.work + other.work,
             time_s=self.time_s + other.time_s,
             energy_j=self.energy_j + other.energy_j,
             counter_j=max(self.counter_j, other.counter_j),
+            temperature_c=last_c,
         )
 
 
@@ -92,14 +96,18 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mean:
-    """The mean of one unit of work, half of its interval, and its trend over the window.
+    """The mean of one unit of work in a window, and how far it is from the steady state.
 
-    `trend` is relative to the mean, and includes nothing of what lies ahead.
+    `half` is half of the interval around it that holds the steady figure with `confidence`,
+    `ahead` how far the steady figure is expected to lie above the mean, relative to it. `spread`
+    is the standard deviation of the mean alone, if nothing moved: what two windows measured one
+    beside the other differ by, whatever is ahead of both.
     """
 
     value: float
     half: float
-    trend: float
+    ahead: float
+    spread: float
     confidence: float
 
     @property
@@ -171,10 +179,13 @@ class SteadyState:
         columns = _Columns.of(samples)
         first, settled = columns.warm_from()
         confidence = self.precision.confidence
-        counter_j2 = float(np.mean(columns.counter_j[first:] ** 2))
+        kept = columns.after(first)
+        # a long start that differs is a ramp, and the more is seen of that the better it is known
+        seen = kept if first < len(samples) // 4 else columns
+        counter_j = math.sqrt(float(np.mean(kept.counter_j**2)))
         return Estimate(
-            time=_mean(columns.time_s[first:], columns.work[first:], 0.0, confidence),
-            energy=_mean(columns.energy_j[first:], columns.work[first:], counter_j2, confidence),
+            time=_mean(kept.time_per_unit, seen, seen.time_s, 0.0, confidence),
+            energy=_mean(kept.energy_per_unit, seen, seen.energy_j, counter_j, confidence),
             kept=_sum(samples[first:]),
             cut=_sum(samples[:first]),
             settled=settled,
@@ -227,11 +238,24 @@ class _Columns:
     time_s: Floats
     energy_j: Floats
     counter_j: Floats
+    temperature_c: Floats
 
     @classmethod
     def of(cls, samples: list[Sample]) -> _Columns:
-        rows = np.array([(s.work, s.time_s, s.energy_j, s.counter_j) for s in samples])
-        return cls(*rows.T)
+        rows = [
+            (s.work, s.time_s, s.energy_j, s.counter_j, _or_nan(s.temperature_c)) for s in samples
+        ]
+        return cls(*np.array(rows, dtype=np.float64).T)
+
+    @property
+    def time_per_unit(self) -> float:
+        """Mean time of a unit of work."""
+        return float(self.time_s.sum() / self.work.sum())
+
+    @property
+    def energy_per_unit(self) -> float:
+        """Mean energy of a unit of work."""
+        return float(self.energy_j.sum() / self.work.sum())
 
     def warm_from(self) -> tuple[int, bool]:
         """Return the first sample to keep, and whether the cut lies well inside what was told."""
@@ -239,65 +263,82 @@ class _Columns:
         first = max(_cut(self.time_s / self.work), _cut(self.energy_j / self.work))
         return first, first < latest
 
+    def after(self, first: int) -> _Columns:
+        """Return the rows from `first` on."""
+        columns = (self.work, self.time_s, self.energy_j, self.counter_j, self.temperature_c)
+        return _Columns(*(one[first:] for one in columns))
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value
+
 
 def _cut(values: Floats) -> int:
     """Return how many of `values` to leave out at the start, at most half of them.
 
     The squared standard error of the rest, taken as if its values were independent, is least
-    there: a start that differs costs more than the values that go with it would give.
+    there: a start that differs costs more than the values that go with it would give. A start
+    that differs by no more than chance stays: to leave out what scatters most is to choose.
     """
     left = len(values) - np.arange(len(values))
     centred = values - values.mean()
     sums = np.cumsum(centred[::-1])[::-1]
     squares = np.cumsum(centred[::-1] ** 2)[::-1]
-    error = (squares / left - (sums / left) ** 2) / left
-    return int(np.argmin(error[: len(values) // 2 + 1]))
+    error = ((squares / left - (sums / left) ** 2) / left)[: len(values) // 2 + 1]
+    first = int(np.argmax(error <= error.min() + _EXACT * error[0]))  # the least, but for rounding
+    if not first:
+        return 0
+    start, rest = values[:first], values[first:]
+    variance = max(float(np.var(start)), float(np.var(rest))) / first + float(error[first])
+    apart = float(start.mean() - rest.mean())
+    return first if apart**2 > _OTHERWISE_SD**2 * variance else 0
 
 
-def _mean(values: Floats, work: Floats, counter_j2: float, confidence: float) -> Mean:
-    """Return the mean of `values` a unit of `work`, by batches of neighbours.
+def _lean(values: Floats) -> float:
+    """Return the longer side of the interval of the mean of skewed `values`, beyond the normal.
 
-    `counter_j2` is the variance that a counter's ticks give each sum: it does not grow with the
-    sum, since neighbours share an edge.
+    Rare stalls with a long tail: where few were seen, mean and spread are both too small
+    (Johnson, JASA 73, 1978; Hall, JRSS B 54, 1992, of 95 %).
     """
-    count = min(len(values), _BATCHES)
-    size = len(values) // count
-    skipped = len(values) - count * size
-    sums = values[skipped:].reshape(count, size).sum(axis=1)
-    works = work[skipped:].reshape(count, size).sum(axis=1)
-    value = float(values.sum() / work.sum())
+    off = values - values.mean()
+    spread = math.sqrt(float(np.mean(off**2)))
+    if spread <= _EXACT * float(values.mean()):
+        return 0.0
+    skewness = float(np.mean((off / spread) ** 3))
+    return abs(skewness) / (6.0 * math.sqrt(len(values))) * (1.0 + 2.0 * _TWO_SIDED**2)
+
+
+def _mean(
+    value: float, seen: _Columns, values: Floats, counter_j: float, confidence: float
+) -> Mean:
+    """Return the mean `value` of a unit of work, and its distance from where `values` end.
+
+    `counter_j` is the standard deviation that a counter's ticks give each sum: it does not grow
+    with the sum, since neighbours share an edge.
+    """
     if value <= 0:
-        return Mean(value=value, half=math.inf, trend=0.0, confidence=confidence)
-    off = sums - sums.sum() / works.sum() * works
-    variance = count * max(float(off @ off) / (count - 1) - counter_j2, 0.0) + counter_j2
-    error = math.sqrt(variance) / float(sums.sum())
-    place = np.arange(count) - (count - 1) / 2.0
-    slope = float(place @ off / (place @ place))
-    rest = off - slope * place
-    to_trend = count / float(sums.mean())
-    trend = slope * to_trend
-    noise = math.sqrt(float(rest @ rest) / (count - 2) / float(place @ place)) * to_trend
-    by_ticks = math.sqrt(counter_j2 * _edges(count)) / float(place @ place) * to_trend
-    ahead = _TREND_AHEAD * max(0.0, abs(trend) - max(_TREND_IN_NOISE * noise, by_ticks))
-    half = student(0.5 + confidence / 2.0, count - 1) * error + ahead
-    return Mean(value=value, half=half * value, trend=trend, confidence=confidence)
-
-
-def _edges(count: int) -> float:
-    """Return the variance of the sum of places times values, for edges that neighbours share.
-
-    In units of the variance of one value: an edge inside counts once, the outermost by its place.
-    """
-    return (count - 1 + (count - 1) ** 2 / 2.0) / 2.0
-
-
-def student(probability: float, freedom: int) -> float:
-    """Return the quantile of Student's t distribution (Cornish-Fisher, to 1 % from 3 on)."""
-    z = NormalDist().inv_cdf(probability)
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+        return Mean(value=value, half=math.inf, ahead=0.0, spread=math.inf, confidence=confidence)
+    begins = np.linspace(0, len(values), min(len(values), _BATCHES), endpoint=False).astype(int)
+    work, sums, end_s, kelvin = (
+        np.add.reduceat(one, begins) for one in (seen.work, values, seen.time_s, seen.temperature_c)
     )
-    return z + math.fsum(term / freedom**power for power, term in enumerate(terms, start=1))
+    end_s = np.cumsum(end_s)
+    temperature_c = kelvin / np.diff(np.append(begins, len(values)))
+    found = asymptote(
+        Course(
+            values=sums / work / value,
+            begin_s=np.concatenate([[0.0], end_s[:-1]]),
+            end_s=end_s,
+            temperature_c=None if np.isnan(temperature_c).any() else temperature_c,
+            counter=counter_j / (value * float(work.mean())),
+        )
+    )
+    # half of what is allowed to lie outside is kept for where an assumption is a little off
+    half = found.half((1.0 + confidence) / 2.0) + _lean(values / seen.work) * found.sd
+    return Mean(
+        value=value,
+        half=half * value,
+        ahead=found.mean - 1.0,
+        spread=found.likely_sd * value,
+        confidence=confidence,
+    )

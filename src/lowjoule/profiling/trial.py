@@ -18,7 +18,8 @@ class Trial:
     way in `overhead_s` and `overhead_j`: it counts for the job, and its time and energy count
     for the price of the search. `told` is what the device knows of the work beside,
     `relative_half` half of the wider interval of time and energy, over the mean, None where it is
-    not known; `throttled` that the board was slowed down for heat, after cool-downs too.
+    not known; `throttled` that the board was slowed down for heat, after cool-downs too. `at_s` is
+    the middle of the window on the device's clock, None where there is no time (a table).
     """
 
     asked: Setting
@@ -32,6 +33,7 @@ class Trial:
     failure: str | None = None
     relative_half: float | None = None
     throttled: bool = False
+    at_s: float | None = None
 
     @property
     def total_work(self) -> float:

@@ -15,10 +15,11 @@ _STYLES = {
     Role.POINTS: "dim",
     Role.LINE: "cyan",
     Role.SECOND: "magenta",
+    Role.ANCHOR: "bold blue",
     Role.DEFAULT: "bold yellow",
     Role.CHOSEN: "bold green",
 }
-_ORDER = (Role.POINTS, Role.SECOND, Role.LINE, Role.DEFAULT, Role.CHOSEN)
+_ORDER = (Role.POINTS, Role.SECOND, Role.LINE, Role.ANCHOR, Role.DEFAULT, Role.CHOSEN)
 _NARROWEST = 24
 
 
@@ -45,6 +46,7 @@ UNICODE = Signs(
         Role.POINTS: "·",
         Role.LINE: "●",
         Role.SECOND: "○",
+        Role.ANCHOR: "■",
         Role.DEFAULT: "◆",
         Role.CHOSEN: "★",
     },
@@ -56,7 +58,14 @@ UNICODE = Signs(
     tick_x="┬",
 )
 ASCII = Signs(
-    {Role.POINTS: ".", Role.LINE: "o", Role.SECOND: "x", Role.DEFAULT: "D", Role.CHOSEN: "C"},
+    {
+        Role.POINTS: ".",
+        Role.LINE: "o",
+        Role.SECOND: "x",
+        Role.ANCHOR: "A",
+        Role.DEFAULT: "D",
+        Role.CHOSEN: "C",
+    },
     joint="-",
     upright="|",
     level="-",

@@ -42,6 +42,7 @@ class Role(StrEnum):
     POINTS = "points"
     LINE = "line"
     SECOND = "second"
+    ANCHOR = "anchor"
     DEFAULT = "default"
     CHOSEN = "chosen"
 
@@ -53,13 +54,18 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """Points of one meaning, in SI units; `hovers` are one text a point, or none at all."""
+    """Points of one meaning, in SI units; `hovers` are one text a point, or none at all.
+
+    `x_ends` and `y_ends` are low and high ends of intervals, arrays like `x`; NaN draws none.
+    """
 
     name: str
     role: Role
     x: Floats
     y: Floats
     hovers: tuple[str, ...] = ()
+    x_ends: tuple[Floats, Floats] | None = None
+    y_ends: tuple[Floats, Floats] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,7 +73,7 @@ class FrontierReport:
     @property
     def title(self) -> str:
         """What it is a frontier of."""
-        return f"{self.workload} on {self.identity.model}"
+        return f"{self.workload} on {self.identity.title}"
 
     def figure(self) -> Figure:
         """Return time against energy: all points, the frontier, default and chosen."""
@@ -168,6 +168,7 @@ class FrontierReport:
             "version": 1,
             "source": self.identity.source.value,
             "device": self.identity.model,
+            "calibrated": self.identity.calibrated,
             "device_uuid": self.identity.uuid,
             "workload": self.workload,
             "objective": self.objective.name,

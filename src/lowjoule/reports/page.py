@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
 
-from lowjoule.errors import InvalidValueError
 from lowjoule.reports.figure import Figure
 from lowjoule.reports.listing import Listing
 from lowjoule.reports.svg import STYLE, svg
+from lowjoule.sink import Sink
 from lowjoule.source import Source
 
 _PAGE_STYLE = """
@@ -77,19 +76,7 @@ class Page:
 
     def write(self, path: str | Path) -> None:
         """Write the file, all of it or nothing; raises `InvalidValueError` where it cannot be."""
-        path = Path(path)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            try:
-                temporary.write_text(self.html(), encoding="utf-8", errors="replace")
-                temporary.replace(path)
-            finally:
-                temporary.unlink(missing_ok=True)
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            raise InvalidValueError(
-                f"{path} cannot be written ({reason})", cure="give a path in a writable folder"
-            ) from None
+        Sink(path).write(self.html())
 
 
 def _table(listing: Listing) -> str:

@@ -143,7 +143,7 @@ class Study:
     @property
     def title(self) -> str:
         """What is studied."""
-        return f"{self.workload} on {self.identity.model}"
+        return f"{self.workload} on {self.identity.title}"
 
     @property
     def unit(self) -> str:
@@ -241,6 +241,7 @@ class Study:
             "version": 1,
             "source": self.identity.source.value,
             "device": self.identity.model,
+            "calibrated": self.identity.calibrated,
             "device_uuid": self.identity.uuid,
             "workload": self.workload,
             "objective": self.objective.name,

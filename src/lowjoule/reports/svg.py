@@ -15,16 +15,17 @@ MOST_POINTS = 2000
 
 STYLE = """
 .lj{--ink:#1f2430;--soft:#5b6472;--grid:#dfe3ea;--paper:#ffffff;--points:#7c8797;--line:#1668b8;
---second:#a03a8c;--default:#b45309;--chosen:#15803d;font:13px system-ui,sans-serif}
+--second:#a03a8c;--anchor:#6d28d9;--default:#b45309;--chosen:#15803d;font:13px system-ui,sans-serif}
 @media (prefers-color-scheme:dark){.lj{--ink:#e7eaf0;--soft:#a3adbd;--grid:#333b4a;--paper:#161a22;
---points:#8d98a9;--line:#66b2ff;--second:#e58fd3;--default:#f5a742;--chosen:#5dd58a}}
+--points:#8d98a9;--line:#66b2ff;--second:#e58fd3;--anchor:#b794f6;--default:#f5a742;--chosen:#5dd58a}}
 .lj .paper{fill:var(--paper)}.lj text{fill:var(--ink)}.lj .soft{fill:var(--soft)}
 .lj .head{font-size:15px;font-weight:600}.lj .source{font-weight:700;letter-spacing:.08em}
 .lj .grid{stroke:var(--grid)}.lj .axis{stroke:var(--soft)}
 .lj .points{fill:var(--points);fill-opacity:.55}
 .lj .line{fill:var(--line);stroke:var(--line)}.lj .second{fill:var(--paper);stroke:var(--second)}
-.lj .default{fill:var(--default)}.lj .chosen{fill:var(--chosen)}
-.lj .default,.lj .chosen{stroke:var(--paper)}
+.lj .anchor{fill:var(--anchor)}.lj .default{fill:var(--default)}.lj .chosen{fill:var(--chosen)}
+.lj .default,.lj .chosen,.lj .anchor{stroke:var(--paper)}
+.lj path.ends{fill:none;stroke:var(--soft);stroke-opacity:.6}
 .lj path.line,.lj path.second{fill:none;stroke-width:2}.lj path.second{stroke-dasharray:6 4}
 """
 
@@ -110,12 +111,29 @@ def _grid(figure: Figure) -> list[str]:
 
 def _series(series: Series, figure: Figure) -> list[str]:
     spots = list(zip(_across(figure.x, series.x), _down(figure.y, series.y), strict=True))
-    parts = []
+    parts = _ends(series, figure, spots)
     if series.role.joined and len(spots) > 1 and not figure.x.names:
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in spots)
         parts.append(f'<path class="{series.role}" d="M{path}"/>')
     hovers = series.hovers or ("",) * len(spots)
     parts += [_mark(series.role, x, y, hover) for (x, y), hover in zip(spots, hovers, strict=True)]
+    return parts
+
+
+def _ends(series: Series, figure: Figure, spots: list[tuple[float, float]]) -> list[str]:
+    """Return the intervals of a series as lines through its points, cut at the edges."""
+    parts = []
+    for ends, axis, place, upright in (
+        (series.x_ends, figure.x, _across, False),
+        (series.y_ends, figure.y, _down, True),
+    ):
+        if ends is None:
+            continue
+        low, high = (place(axis, np.clip(one, axis.low, axis.high)) for one in ends)
+        for (x, y), a, b in zip(spots, low, high, strict=True):
+            if np.isfinite(a) and np.isfinite(b):
+                path = f"M{x:.1f} {a:.1f}V{b:.1f}" if upright else f"M{a:.1f} {y:.1f}H{b:.1f}"
+                parts.append(f'<path class="ends" d="{path}"/>')
     return parts
 
 
@@ -127,6 +145,9 @@ def _mark(role: Role, x: float, y: float, hover: str = "") -> str:
         return f'<path class="{role}" d="{shape}">{title}</path>'
     if role is Role.CHOSEN:
         return f'<polygon class="{role}" points="{_star(x, y)}">{title}</polygon>'
+    if role is Role.ANCHOR:
+        shape = f"M{x - 5:.1f} {y - 5:.1f}h10v10h-10z"
+        return f'<path class="{role}" d="{shape}">{title}</path>'
     radius = 3.0 if role is Role.POINTS else 4.0
     return f'<circle class="{role}" cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}">{title}</circle>'
 

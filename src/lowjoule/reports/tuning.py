@@ -28,7 +28,7 @@ def tuning_table(result: TuneResult) -> Table:
 def title(result: TuneResult) -> str:
     """Return what was tuned on what, with the provenance of all figures first."""
     source = result.identity.source.value.upper()
-    return f"{source}: {result.workload.name} on {result.identity.model}"
+    return f"{source}: {result.workload.name} on {result.identity.title}"
 
 
 def _rows(result: TuneResult) -> list[tuple[str, str, str, str]]:

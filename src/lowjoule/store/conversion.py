@@ -10,7 +10,10 @@ from lowjoule.knobs import Setting
 from lowjoule.profile import Profile
 from lowjoule.profiling import Trial
 from lowjoule.store.record import Record
-from lowjoule.workloads import Workload
+from lowjoule.workloads import Signature, Workload
+
+SIGNATURE = "signature"
+"""Where a record's provenance keeps what is known of its task (`Signature.to_dict`)."""
 
 
 def records_of(
@@ -20,13 +23,16 @@ def records_of(
     *,
     when_unix_s: float | None = None,
     provenance: Mapping[str, object] | None = None,
+    signature: Signature | None = None,
 ) -> list[Record]:
     """Return one record a point of `profile`, measured on the device of `identity`.
 
     `when_unix_s` is when it was measured; leave it None where that is not known (the time of an
-    import would make each import look new). The records' source is the profile's.
+    import would make each import look new). The records' source is the profile's. What is known
+    of the task (`signature`) goes into each, so that it is there to learn from.
     """
     make = _maker(identity, workload, when_unix_s)
+    told = _told(provenance, signature)
     return [
         make(
             source=profile.source,
@@ -42,7 +48,7 @@ def records_of(
             wait_power_w=point.wait_power_w,
             memory_bytes=point.memory_bytes,
             latency_s=point.latency_s,
-            provenance=provenance or {},
+            provenance=told,
         )
         for point in profile
     ]
@@ -55,12 +61,15 @@ def records_of_trials(
     *,
     when_unix_s: float | None = None,
     provenance: Mapping[str, object] | None = None,
+    signature: Signature | None = None,
 ) -> list[Record]:
     """Return one record a trial that gave a figure; what failed, or drew nothing, is no point.
 
-    The provenance tells each trial's place in the sequence, as "trial", from 1 on.
+    The provenance tells each trial's place in the sequence, as "trial", from 1 on, and what is
+    known of the task (`signature`).
     """
     make = _maker(identity, workload, when_unix_s)
+    told = _told(provenance, signature)
     records = []
     for place, trial in enumerate(trials, start=1):
         measured = trial.measurement
@@ -80,10 +89,17 @@ def records_of_trials(
                 else trial.told.peak_power_w,
                 memory_bytes=trial.told.memory_bytes,
                 latency_s=trial.told.latency_s,
-                provenance={**(provenance or {}), "trial": place},
+                provenance={"trial": place, **told},
             )
         )
     return records
+
+
+def _told(
+    provenance: Mapping[str, object] | None, signature: Signature | None
+) -> Mapping[str, object]:
+    known = {} if signature is None else {SIGNATURE: signature.to_dict()}
+    return {**(provenance or {}), **known}
 
 
 def _completed(setting: Setting, workload: Workload) -> Setting:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from lowjoule.errors import (
     TableError,
     UnknownNameError,
 )
+from lowjoule.sink import Sink
 from lowjoule.store import parquet
 from lowjoule.store.cells import cell_of, number_of, value_of
 from lowjoule.store.record import FLAT, FLAT_NEEDED, FLAT_NUMBERS, SETTINGS, Record
@@ -53,21 +52,10 @@ def write_records(records: Iterable[Record], path: str | Path) -> int:
         ".parquet": _parquet,
     }
     content = writers[_format(path)](every)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
     try:
-        try:
-            with temporary.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except (OSError, ValueError) as error:
-        raise StoreError(
-            f"{path} cannot be written ({getattr(error, 'strerror', None) or error})",
-            cure="give a path in a writable folder",
-        ) from None
+        Sink(path).write(content)
+    except InvalidValueError as error:
+        raise StoreError(error.problem, cure=error.cure) from None
     return len(every)
 
 

@@ -91,7 +91,7 @@ class Record:
             **{name: _optional(name, getattr(self, name), least=0.0) for name in NOT_NEGATIVE},
             "when_unix_s": _optional("when_unix_s", self.when_unix_s),
             "windows": _windows(self.windows),
-            **{name: _setting(name, getattr(self, name)) for name in SETTINGS},
+            **{name: setting_of(name, getattr(self, name)) for name in SETTINGS},
             "provenance": _document(self.provenance),
         }
         for name, value in clean.items():
@@ -148,14 +148,14 @@ class Record:
         plain = {name: flat[name] for name in (*NEEDED_TEXTS, *POSITIVE)}
         plain |= {name: flat.get(name, "") for name in FREE_TEXTS}
         plain |= {name: flat.get(name) for name in (*NOT_NEGATIVE, "when_unix_s")}
-        asked = _setting("asked", flat.get("asked") or {})
+        asked = setting_of("asked", flat.get("asked") or {})
         return cls(
             **plain,  # type: ignore[arg-type]  # __post_init__ checks each
             source=Source(_member("source", flat["source"], Source)),
             work=Work(work, WorkUnit(_member("unit", flat["unit"], WorkUnit))),
             windows=flat.get("windows", 1),  # type: ignore[arg-type]
             asked=asked,
-            achieved=_setting("achieved", flat.get("achieved") or asked),
+            achieved=setting_of("achieved", flat.get("achieved") or asked),
             provenance=flat.get("provenance") or {},  # type: ignore[arg-type]
         )
 
@@ -208,7 +208,8 @@ def _windows(value: object) -> int:
     return int(number)
 
 
-def _setting(name: str, value: object) -> Setting:
+def setting_of(name: str, value: object) -> Setting:
+    """Return `value` as a setting of plain values; raises `InvalidValueError`."""
     if not isinstance(value, Mapping):
         raise InvalidValueError(
             f"{name} is {_shown(value)}, not a setting", cure="give a value for each knob"

@@ -9,6 +9,7 @@ from typing import NoReturn
 import sqlalchemy as sa
 
 from lowjoule.errors import InvalidValueError
+from lowjoule.store.attempt import ATTEMPT_TEXTS, Attempt
 from lowjoule.store.record import (
     FLAT,
     FLAT_NEEDED,
@@ -16,13 +17,11 @@ from lowjoule.store.record import (
     FLAT_TEXTS,
     SETTINGS,
     Record,
+    setting_of,
 )
 
-VERSION = 1
+VERSION = 2
 """The version of the tables that this code reads and writes."""
-
-MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {}
-"""What turns tables of a version into those of the next, by the version it starts from."""
 
 DOCUMENTS = (*SETTINGS, "provenance")
 
@@ -46,6 +45,24 @@ points = sa.Table(
     *(sa.Column(name, sa.Text, nullable=False) for name in DOCUMENTS),
     sa.Index("lowjoule_points_signature", "signature"),
 )
+
+attempts = sa.Table(
+    "lowjoule_attempts",
+    _metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    *(sa.Column(name, sa.Text, nullable=False) for name in ATTEMPT_TEXTS),
+    sa.Column("asked", sa.Text, nullable=False),
+    sa.Column("failure", sa.Text),
+    sa.Index("lowjoule_attempts_run", "run"),
+)
+
+
+def _add_attempts(connection: sa.Connection) -> None:
+    attempts.create(connection)
+
+
+MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {1: _add_attempts}
+"""What turns tables of a version into those of the next, by the version it starts from."""
 
 
 def create(connection: sa.Connection) -> None:
@@ -91,6 +108,23 @@ def record_of(row: Mapping[str, object]) -> Record:
     """Return the record that `row` keeps; raises `InvalidValueError` where it keeps none."""
     flat = {name: row[name] for name in FLAT}
     return Record.from_flat({**flat, **{name: parse_object(row[name]) for name in DOCUMENTS}})
+
+
+def row_of_attempt(attempt: Attempt) -> dict[str, object]:
+    """Return the row that keeps `attempt`."""
+    texts = {name: getattr(attempt, name) for name in ATTEMPT_TEXTS}
+    return {**texts, "asked": json.dumps(dict(attempt.asked)), "failure": attempt.failure}
+
+
+def attempt_of(row: Mapping[str, object]) -> Attempt:
+    """Return the attempt that `row` keeps; raises `InvalidValueError` where it keeps none."""
+    texts = {name: str(row[name]) for name in ATTEMPT_TEXTS}
+    failure = row["failure"]
+    return Attempt(
+        **texts,
+        asked=setting_of("asked", parse_object(row["asked"])),
+        failure=None if failure is None else str(failure),
+    )
 
 
 def parse_object(text: object) -> dict[str, object]:

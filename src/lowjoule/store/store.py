@@ -16,6 +16,7 @@ from lowjoule.knobs import Setting, Value
 from lowjoule.profile import Profile
 from lowjoule.source import Source
 from lowjoule.store import schema
+from lowjoule.store.attempt import Attempt
 from lowjoule.store.engine import WRITING, choose_journal, engine_for, explained
 from lowjoule.store.location import default_location
 from lowjoule.store.pooling import pooled
@@ -121,11 +122,12 @@ class Store:
     ) -> None:
         self.close()
 
-    def add(self, records: Iterable[Record]) -> int:
-        """Keep `records`, all or none, and return how many were new.
+    def add(self, records: Iterable[Record], attempts: Iterable[Attempt] = ()) -> int:
+        """Keep `records` and `attempts`, all or none, and return how many records were new.
 
         A record whose `key` is there already is left as it is: repeating an import adds nothing.
         """
+        tried = [schema.row_of_attempt(one) for one in attempts]
         rows = {str(row["key"]): row for row in map(schema.row_of, records)}
 
         def insert(connection: sa.Connection) -> int:
@@ -136,9 +138,19 @@ class Store:
             new = [row for key, row in rows.items() if key not in known]
             if new:
                 connection.execute(schema.points.insert(), new)
+            if tried:
+                connection.execute(schema.attempts.insert(), tried)
             return len(new)
 
-        return self._write(insert) if rows else 0
+        return self._write(insert) if rows or tried else 0
+
+    def attempts(self, run: str) -> list[Attempt]:
+        """Return what `run` has tried so far, in order, failures among it."""
+        table = schema.attempts
+        wanted = sa.select(table).where(table.c.run == run).order_by(table.c.id)
+        with explained(self.name), self._engine.begin() as connection:
+            rows = list(connection.execute(wanted).mappings())
+        return [schema.attempt_of({str(name): one for name, one in row.items()}) for row in rows]
 
     def records(self, **which: Unpack[Which]) -> list[Record]:
         """Return the records that `which` describes, in the order in which they were kept.

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from lowjoule.devices.interface import Device, Reading
+from lowjoule.devices.interface import Device, Probed, Reading
 from lowjoule.errors import InvalidValueError, LowjouleError
 from lowjoule.knobs import Knob, Setting, Space, Value, path
 from lowjoule.knobs.space import columns_of
@@ -140,6 +140,12 @@ class DeviceConformance:
             with pytest.raises(LowjouleError):
                 device.apply(setting)
             assert device.current() == before
+
+    def test_what_does_not_work_has_a_reason_and_a_cure(self, device: Device) -> None:
+        """A device that says what works says of the rest why not, and what to do."""
+        told = device.abilities() if isinstance(device, Probed) else ()
+        for one in told:
+            assert one.works or (one.detail and one.cure), one
 
     def test_the_empty_setting_changes_nothing(self, device: Device) -> None:
         """Applying no knob is allowed."""

@@ -30,9 +30,7 @@ class Trace:
         samples = []
         last_s = last_j = 0.0
         last = -1
-        for number in range(len(end_s)):
-            if end_s[number] - last_s < length_s:
-                continue
+        while (number := int(np.searchsorted(end_s, last_s + length_s))) < len(end_s):
             shown_j = float(energy_j[number])
             if tick_s:
                 shown_s = math.floor(end_s[number] / tick_s) * tick_s
@@ -61,9 +59,18 @@ def plain(random: np.random.Generator) -> Trace:
     return Trace(time_s, time_s * power_w, STEP_S, STEP_S * POWER_W)
 
 
-def ramp(random: np.random.Generator, constant_s: float = 20.0) -> Trace:
-    """5 % more power and 2 % more time as it warms up; power noise correlated over a second."""
-    steps = round(5 * constant_s / STEP_S)
+def ramp(
+    random: np.random.Generator,
+    constant_s: float = 20.0,
+    *,
+    amplitude: float = 0.05,
+    length_s: float | None = None,
+) -> Trace:
+    """5 % more power and 2 % more time as it warms up; power noise correlated over a second.
+
+    Or as much as `amplitude` says, for `length_s` instead of five time constants.
+    """
+    steps = round((5 * constant_s if length_s is None else length_s) / STEP_S)
     time_s = _base(random, steps)
     warmth = 1 - np.exp(-np.cumsum(time_s) / constant_s)
     noise = np.empty(steps)
@@ -71,9 +78,11 @@ def ramp(random: np.random.Generator, constant_s: float = 20.0) -> Trace:
     for number, shock in enumerate(0.004 * random.standard_normal(steps)):
         level = 0.98 * level + shock
         noise[number] = level
-    power_w = POWER_W * (1 + 0.05 * warmth) * (1 + noise)
-    time_s = time_s * (1 + 0.02 * warmth)
-    return Trace(time_s, time_s * power_w, 1.02 * STEP_S, 1.02 * STEP_S * 1.05 * POWER_W)
+    slower = 0.4 * amplitude
+    power_w = POWER_W * (1 + amplitude * warmth) * (1 + noise)
+    time_s = time_s * (1 + slower * warmth)
+    true_s = (1 + slower) * STEP_S
+    return Trace(time_s, time_s * power_w, true_s, true_s * (1 + amplitude) * POWER_W)
 
 
 def stalls(random: np.random.Generator) -> Trace:

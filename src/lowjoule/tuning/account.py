@@ -9,7 +9,15 @@ import numpy as np
 
 from lowjoule.devices.interface import Identity
 from lowjoule.errors import InvalidValueError
-from lowjoule.knobs import POWER_LIMIT, Knob, Setting, Space, show_setting, turnable
+from lowjoule.knobs import (
+    MODULE_POWER_LIMIT,
+    POWER_LIMIT,
+    Knob,
+    Setting,
+    Space,
+    show_setting,
+    turnable,
+)
 from lowjoule.objectives import Deadline, EnergyBudget, parse_constraint, parse_objective
 from lowjoule.objectives.objective import Constraint, Objective, Outcome
 from lowjoule.profiling import Trial
@@ -69,7 +77,7 @@ def _as_found(knob: Knob, found: Setting) -> Knob:
         return knob
     value = found[knob.name]
     values = [*knob.values, *(() if value in knob.values else (value,))]
-    if knob.name == POWER_LIMIT:
+    if knob.name in {POWER_LIMIT, MODULE_POWER_LIMIT}:
         values = [one for one in values if float(one) <= float(value)]
     ordered = values if isinstance(value, str) else sorted(values, key=float)
     return replace(knob, values=tuple(ordered), default=value)
@@ -104,6 +112,7 @@ def observe(trial: Trial) -> Observation:
         work=trial.total_work,
         overhead_s=trial.overhead_s,
         overhead_j=trial.overhead_j,
+        at_s=trial.at_s,
     )
 
 
@@ -115,13 +124,13 @@ def _first_known(*values: float | None) -> float | None:
     return next((value for value in values if value is not None), None)
 
 
-def default_side(trials: Sequence[Trial], setting: Setting, objective: Objective) -> Side:
-    """Return the figures of the default `setting`: the means of its windows among `trials`.
+def default_side(seen: Sequence[Observation], setting: Setting, objective: Objective) -> Side:
+    """Return the figures of the default `setting`: the means of its trials among those `seen`.
 
     Under an objective relative to it, it is 1 by definition; otherwise the uncertainty is
     that of the mean, and not known from a single window.
     """
-    told = [observe(trial) for trial in trials if trial.asked == setting]
+    told = [one for one in seen if one.asked == setting]
     times = np.array([one.time_s for one in told if one.time_s is not None])
     energies = np.array([one.energy_j for one in told if one.energy_j is not None])
     outcome = Outcome(time_s=np.asarray(times.mean()), energy_j=np.asarray(energies.mean()))
@@ -165,18 +174,18 @@ class Account:
         free = [knob.name for knob in self.space.knobs if len(knob.values) > 1]
         return show_setting(setting.only(free), self.space)
 
-    def sides(self, trials: Sequence[Trial], found: Recommendation | None) -> tuple[Side, Side]:
+    def sides(self, seen: Sequence[Observation], found: Recommendation | None) -> tuple[Side, Side]:
         """Return default and chosen setting; the default is chosen where nothing is better.
 
         `found` is None where the search recommends nothing.
         """
-        default = default_side(trials, self.space.default, self.objective)
+        default = default_side(seen, self.space.default, self.objective)
         if found is None:
             return default, default
         chosen = side_of(found)
         if chosen.setting == default.setting and default.uncertainty is None:
             default = replace(default, uncertainty=found.uncertainty)
-        if chosen.setting == default.setting or self._no_better(trials, chosen, default):
+        if chosen.setting == default.setting or self._no_better(seen, chosen, default):
             chosen = default
         return default, chosen
 
@@ -187,15 +196,18 @@ class Account:
         job: Work,
         notes: Iterable[str],
         *,
+        seen: Sequence[Observation] | None = None,
         paid: Sequence[Trial] | None = None,
         held: Sequence[Trial] = (),
     ) -> TuneResult:
         """Return the result of `trials`; `paid` are those whose price counts, if not the same.
 
+        `seen` is what was observed of them, where that was corrected to be comparable.
         `held` are windows of the chosen setting after the search: they say what it really takes,
         where a trial was picked for being low.
         """
-        default, chosen = self.sides(trials, found)
+        told = [observe(one) for one in trials] if seen is None else seen
+        default, chosen = self.sides(told, found)
         chosen = self._as_held(chosen, default, held)
         return TuneResult(
             identity=self.identity,
@@ -226,11 +238,11 @@ class Account:
         value = float(self.objective.values(here, base))
         return replace(chosen, time_s=time_s, energy_j=energy_j, objective=value)
 
-    def _no_better(self, trials: Sequence[Trial], chosen: Side, default: Side) -> bool:
+    def _no_better(self, seen: Sequence[Observation], chosen: Side, default: Side) -> bool:
         """Return whether the default keeps to the constraints and is as good by its own figures."""
         if chosen.objective < default.objective:
             return False
-        first = next(observe(one) for one in trials if one.asked == default.setting)
+        first = next(one for one in seen if one.asked == default.setting)
         outcome = Outcome(
             time_s=np.asarray(default.time_s),
             energy_j=np.asarray(default.energy_j),

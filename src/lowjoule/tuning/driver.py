@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lowjoule.control import Claim
 from lowjoule.devices.interface import WorkDevice
@@ -12,6 +12,7 @@ from lowjoule.knobs import Setting, Space, show_setting
 from lowjoule.objectives.objective import Constraint, Objective
 from lowjoule.profiling import Profiler, Trial
 from lowjoule.tuning.account import JOB_TRIALS, Account, goal_of, observe, space_around
+from lowjoule.tuning.inquiry import Inquiry
 from lowjoule.tuning.result import TuneResult
 from lowjoule.tuning.search import Observation, Problem, Search
 from lowjoule.workloads import Work, Workload
@@ -51,6 +52,7 @@ class Driver:
         job: Work | str | None = None,
         start: Setting | None = None,
         window_s: float = 10.0,
+        again_after: int = 5,
         on_trial: Callable[[Tried], None] | None = None,
     ) -> None:
         self.device = device
@@ -64,7 +66,7 @@ class Driver:
         self.space = self._space(device.current())
         self._search = search
         self._start = start
-        self._window_s = window_s
+        self._window_s, self._again_after = window_s, again_after
         self._on_trial = on_trial
         self._trials: list[Trial] = []
 
@@ -83,14 +85,17 @@ class Driver:
         with Claim(self.device, f"the tuning of {self.workload.name}") as claim:
             self.space = self._space(claim.prior)
             profiler = Profiler(claim, self.device, self.workload, window_s=self._window_s)
-            first = self._first(profiler)
+            warming = None if profiler.replayed else self._ran(profiler.warm_up(self.space.default))
+            first = self._ran(profiler.measure(self.space.default))
             job = self.job or self._assumed_job(first)
-            search = self._search(self._problem(job))
-            self._tell(search, first)
-            while (setting := search.ask()) is not None:
-                self._tell(search, profiler.measure(setting))
-        self.notes += claim.notes
-        return self._result(search, job)
+            # a table does not drift
+            again_after = 0 if profiler.replayed else self._again_after
+            inquiry = Inquiry(self._search, self._problem(job), again_after=again_after)
+            self._tell(inquiry, first, warming)
+            while (setting := inquiry.ask()) is not None:
+                self._tell(inquiry, profiler.measure(setting))
+        self.notes += [*inquiry.notes, *claim.notes]
+        return self._result(inquiry, job)
 
     def _problem(self, job: Work) -> Problem:
         return Problem(
@@ -102,9 +107,8 @@ class Driver:
             remaining_work=job.quantity,
         )
 
-    def _first(self, profiler: Profiler) -> Trial:
-        """Return the trial of the default, which everything is compared with."""
-        trial = profiler.measure(self.space.default)
+    def _ran(self, trial: Trial) -> Trial:
+        """Return a trial of the default, which everything is compared with, where it ran."""
         if trial.failure is not None:
             raise DeviceError(
                 f"{self.workload.name} does not run at the default "
@@ -114,17 +118,17 @@ class Driver:
             )
         return trial
 
-    def _tell(self, search: Search, trial: Trial) -> None:
-        self._trials.append(trial)
-        observation = observe(trial)
-        search.tell(observation)
+    def _tell(self, inquiry: Inquiry, trial: Trial, warming: Trial | None = None) -> None:
+        """Tell the search of a trial; what a warm-up took is the job's price, and not its own."""
+        self._trials.append(trial if warming is None else _with_price_of(warming, trial))
+        inquiry.tell(trial)
         if self._on_trial is not None:
             self._on_trial(
                 Tried(
                     space=self.space,
                     draws=len(self._trials),
                     trial=trial,
-                    observation=observation,
+                    observation=observe(trial),
                 )
             )
 
@@ -133,7 +137,7 @@ class Driver:
         self.notes.append(f"the job is taken to be {job}: say how much it is")
         return job
 
-    def _result(self, search: Search, job: Work) -> TuneResult:
+    def _result(self, inquiry: Inquiry, job: Work) -> TuneResult:
         account = Account(
             identity=self.device.identity,
             workload=self.workload,
@@ -141,11 +145,26 @@ class Driver:
             objective=self.objective,
             constraints=self.constraints,
         )
-        found = search.recommend()
-        return account.result(self.trials, found, job, (*self.device.notes, *self.notes))
+        return account.result(
+            self.trials,
+            inquiry.recommend(),
+            job,
+            (*self.device.notes, *self.notes),
+            seen=inquiry.observations,
+        )
 
     def _space(self, found: Setting) -> Space:
         """Return the joint space of device and workload around the setting in force."""
         space, note = space_around(self.device.joint_space(self.workload), found, self._knobs)
         self.notes += [] if note is None else [note]
         return space
+
+
+def _with_price_of(warming: Trial, first: Trial) -> Trial:
+    """Return `first`, what the warm-up before it took included."""
+    return replace(
+        first,
+        warmup_work=first.warmup_work + warming.total_work,
+        overhead_s=first.overhead_s + warming.total_s,
+        overhead_j=first.overhead_j + warming.total_j,
+    )

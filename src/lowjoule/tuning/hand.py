@@ -60,10 +60,14 @@ class Request(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What was seen of the setting in force: knobs that were dropped and set again, and all."""
+    """What was seen of the setting in force: knobs that were dropped and set again, and all.
+
+    `problem` is what is to be said of those that are not, and are left as they are.
+    """
 
     dropped: tuple[str, ...]
     setting: Setting
+    problem: str = ""
 
 
 class Hand:
@@ -105,7 +109,7 @@ class Hand:
 
     def look(self) -> Request[Looked]:
         """Read the setting in force, and set again what the hardware has dropped."""
-        return self.ask(lambda: Looked(self._claim.verify(), self.device.current()))
+        return self.ask(self._look)
 
     def touch(self) -> bool:
         """Tell that the work goes on; False once the claim has expired."""
@@ -150,6 +154,11 @@ class Hand:
             # knobs are written one by one: those before the one at fault are in force
             self.refused = self.device.current().only(setting).changed(setting)[:1]
             raise
+
+    def _look(self) -> Looked:
+        said = len(self._claim.notes)
+        dropped = self._claim.verify()
+        return Looked(dropped, self.device.current(), "; ".join(self._claim.notes[said:]))
 
     def _restore(self) -> bool:
         if self._held:

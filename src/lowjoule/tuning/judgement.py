@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowjoule.knobs import Setting
+from lowjoule.normal import normal_cdf
 from lowjoule.objectives.objective import Constraint, Floats, Outcome
 from lowjoule.tuning.ledger import (
     EXACT,
@@ -23,7 +24,6 @@ from lowjoule.tuning.ledger import (
     chance_kept,
     excess_of,
     excess_over,
-    normal_cdf,
     row_of,
     values_of,
 )

@@ -10,6 +10,7 @@ import numpy as np
 
 from lowjoule.errors import InfeasibleError, InvalidValueError, UnknownNameError
 from lowjoule.knobs import Scope, Setting, Space, show_setting
+from lowjoule.normal import normal_cdf
 from lowjoule.objectives.objective import Constraint, Floats, Outcome
 from lowjoule.quantities import Unit, show
 from lowjoule.tuning.search import Observation, Problem
@@ -175,12 +176,6 @@ def chance_kept(excess: Floats, variance: Floats) -> Floats:
     exact = variance <= EXACT
     likely = normal_cdf(-excess / np.sqrt(np.where(exact, 1.0, variance)))
     return np.where(exact, excess <= 0.0, likely)
-
-
-def normal_cdf(z: Floats) -> Floats:
-    """Return the normal distribution's probability below `z`, to 1e-4 (logistic, Bowling 2009)."""
-    z = np.clip(z, -8.0, 8.0)
-    return np.asarray(1.0 / (1.0 + np.exp(-0.07056 * z**3 - 1.5976 * z)))
 
 
 def values_of(problem: Problem, outcome: Outcome, baseline: Outcome) -> Floats:

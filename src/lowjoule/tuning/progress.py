@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-_RANKS = ("LOCAL_RANK", "RANK")
 _GAP_S = 1.0
 _GAP_STEPS = 20.0
 _FEW_STEPS = 8
@@ -30,15 +28,6 @@ class Progress:
     time_s: float
     phase: Phase = Phase.STEP
     rank: int = 0
-
-
-def rank_here() -> int:
-    """Return the rank of this process on its node, as launchers set it; 0 where none did."""
-    for name in _RANKS:
-        text = os.environ.get(name, "")
-        if text.isdecimal():
-            return int(text)
-    return 0
 
 
 def samples_in(batch: object) -> float | None:

@@ -135,6 +135,7 @@ class TuneResult:
             "version": 1,
             "source": self.identity.source.value,
             "device": self.identity.model,
+            "calibrated": self.identity.calibrated,
             "device_uuid": self.identity.uuid,
             "workload": self.workload.name,
             "objective": self.objective,

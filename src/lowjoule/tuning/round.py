@@ -9,8 +9,9 @@ from enum import StrEnum
 from lowjoule.errors import InfeasibleError
 from lowjoule.knobs import Setting
 from lowjoule.profiling import Precision, Trial
-from lowjoule.tuning.account import JOB_TRIALS, Account, observe
-from lowjoule.tuning.search import Problem, Recommendation, Search
+from lowjoule.tuning.account import JOB_TRIALS, Account
+from lowjoule.tuning.inquiry import Inquiry
+from lowjoule.tuning.search import Observation, Problem, Recommendation, Search
 from lowjoule.workloads import Work
 
 
@@ -47,11 +48,19 @@ class Round:
 
     def __init__(self, plan: Plan, note: Callable[[str], None]) -> None:
         self.plan = plan
-        self.trials: list[Trial] = []
         self.failures = 0
         self._note = note
-        self._search: Search | None = None
-        self._since_default = 0
+        self._inquiry: Inquiry | None = None
+
+    @property
+    def trials(self) -> list[Trial]:
+        """All trials so far, the default's first."""
+        return [] if self._inquiry is None else self._inquiry.trials
+
+    @property
+    def observations(self) -> list[Observation]:
+        """What was observed of them, drift taken out."""
+        return [] if self._inquiry is None else self._inquiry.observations
 
     @property
     def default_known(self) -> bool:
@@ -66,42 +75,40 @@ class Round:
             self._note(f"{account.show(trial.achieved)} was measured throttled for heat")
         if trial.failure is not None:
             self._note(f"{account.show(trial.asked)} failed: {trial.failure}")
-        self.trials.append(trial)
-        if self._search is None:
-            self._search = self.plan.search(self._problem(trial, done))
-        self._search.tell(observe(trial))
+        if self._inquiry is None:
+            problem = self._problem(trial, done)
+            self._inquiry = Inquiry(self.plan.search, problem, again_after=self.plan.again_after)
+        self._inquiry.tell(trial)
         self.failures = self.failures + 1 if trial.failure else 0
-        self._since_default = 0 if trial.asked == account.space.default else self._since_default + 1
 
     def next(self) -> tuple[Setting, Purpose]:
         """Return what to put in force now, and what for."""
-        assert self._search is not None
-        default = self.plan.account.space.default
-        if self._since_default >= self.plan.again_after:
-            return default, Purpose.AGAIN
-        setting = self._search.ask()
+        assert self._inquiry is not None
+        setting = self._inquiry.ask()
         if setting is not None:
-            return setting, Purpose.TRIAL
-        self._say_drift()
+            again = setting == self.plan.account.space.default
+            return setting, Purpose.AGAIN if again else Purpose.TRIAL
+        for note in self._inquiry.notes:
+            self._note(note)
         self._say_precision()
         return self.best(), Purpose.HOLD
 
     def confirmed(self, trial: Trial) -> Setting:
         """Take in a window of what is held, which costs nothing, and return what is best now."""
-        assert self._search is not None
-        self._search.tell(observe(trial))
+        assert self._inquiry is not None
+        self._inquiry.confirm(trial)
         return self.best()
 
     def best(self) -> Setting:
         """Return the best setting found so far, the default where nothing is better."""
-        return self.plan.account.sides(self.trials, self.recommended())[1].setting
+        return self.plan.account.sides(self.observations, self.recommended())[1].setting
 
     def recommended(self) -> Recommendation | None:
         """Return what the search recommends, None where that is nothing."""
-        if self._search is None:
+        if self._inquiry is None:
             return None
         try:
-            return self._search.recommend()
+            return self._inquiry.recommend()
         except InfeasibleError as error:
             self._note(f"the default is kept: {error.problem}")
             return None
@@ -121,18 +128,6 @@ class Round:
             default=account.space.default,
             remaining_work=left,
         )
-
-    def _say_drift(self) -> None:
-        """Say what the default took at the end of the search against its start."""
-        default = self.plan.account.space.default
-        told = [observe(one) for one in self.trials if one.asked == default]
-        known = [(one.time_s, one.energy_j) for one in told if one.time_s and one.energy_j]
-        if len(known) > 1:
-            (first_s, first_j), (last_s, last_j) = known[0], known[-1]
-            self._note(
-                f"drift over the search, by the default measured {len(known)} times: "
-                f"{last_s / first_s - 1.0:+.1%} time, {last_j / first_j - 1.0:+.1%} energy"
-            )
 
     def _say_precision(self) -> None:
         """Say how well the trials are known where that is less well than was asked."""

@@ -33,7 +33,8 @@ class Observation:
     `asked` is what the search wanted, `achieved` what the device did. `time_sd_s` and
     `energy_sd_j` are standard deviations of the figures, None when unknown. `work` was done and
     `overhead_s`, `overhead_j` lost to changing and settling. `failure` says why there is no
-    figure (out of memory, refused); then the figures are None.
+    figure (out of memory, refused); then the figures are None. `at_s` is when the trial was, on the
+    device's clock, None where that does not matter.
     """
 
     asked: Setting
@@ -49,6 +50,7 @@ class Observation:
     overhead_s: float = 0.0
     overhead_j: float = 0.0
     failure: str | None = None
+    at_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +74,10 @@ class Recommendation:
 
 
 class Search(Protocol):
-    """An ask/tell search. Tells may come in any number and order, of settings never asked too."""
+    """An ask/tell search. Tells may come in any number and order, of settings never asked too.
+
+    A new one that is told what another was told goes on where that was.
+    """
 
     def ask(self) -> Setting | None:
         """Return the setting to try next, or None when the search is done."""

@@ -15,6 +15,8 @@ from lowjoule.devices.interface import Device, WorkDevice
 from lowjoule.errors import BusyError, InvalidValueError
 from lowjoule.knobs import MICRO_BATCH, Setting, Space
 from lowjoule.metering import Meter
+from lowjoule.metering.ranks import others_here, rank_here
+from lowjoule.metering.sync import Sync
 from lowjoule.objectives import EDS
 from lowjoule.objectives.objective import Constraint, Objective
 from lowjoule.profiling import Precision
@@ -24,10 +26,12 @@ from lowjoule.tuning.conductor import Conductor, Stage
 from lowjoule.tuning.hand import Hand
 from lowjoule.tuning.linear import LinearSearch
 from lowjoule.tuning.loop_space import free_knobs, loop_space, open_named, workload_of
-from lowjoule.tuning.progress import Phase, Progress, rank_here, samples_in
+from lowjoule.tuning.progress import Phase, Progress, samples_in
+from lowjoule.tuning.ranks import left_to_first, tunes_alone
 from lowjoule.tuning.result import TuneResult
 from lowjoule.tuning.round import Plan, Purpose
 from lowjoule.tuning.search import Problem, Search
+from lowjoule.tuning.windows import Windows
 from lowjoule.workloads import Work, Workload
 
 log = logging.getLogger("lowjoule.tuning")
@@ -53,7 +57,9 @@ class Tuner:
     `samples_per_step`; the loop's own is `micro_batch`, by default the whole batch, and a larger
     one is not tried. `job` is the work of the whole training. A simulated device takes the
     card's place: it runs `workload` beside the loop, which takes its time. Of several ranks on a
-    node only rank 0 tunes; the others count nothing and turn nothing.
+    node only rank 0 tunes; the others count nothing and turn nothing. With `each_rank` each tunes
+    the device that it names, its own, as if it were alone. `sync` says how work that a device only
+    has in its queue is told from work that is done (see `measure`).
 
     Where the loop tells nothing for `expires_s` (a notebook left open), what was found is put back
     and the tuning is over.
@@ -79,15 +85,18 @@ class Tuner:
         again_after: int = 5,
         retunes: int = 2,
         expires_s: float | None = 1800.0,
+        sync: Sync = "auto",
         rank: int | None = None,
+        each_rank: bool = False,
     ) -> None:
         self.rank = rank_here() if rank is None else rank
         self.notes: list[str] = []
+        self._tunes = each_rank or not self.rank
         self._samples = samples_per_step
         wanted = EDS() if objective is None else objective
         self._objective, self._constraints, self._job = goal_of(wanted, constraints, job)
         self._search, self._again_after, self._retunes = search, again_after, retunes
-        self._expires_s = expires_s
+        self._expires_s, self._sync = expires_s, sync
         self._precision = Precision(relative=precision, most_s=window_s)
         self._accumulate = accumulate
         self._entered = self._pauses = 0
@@ -96,12 +105,14 @@ class Tuner:
         self._beside: Beside | None = None
         self._hand: Hand | None = None
         self._process: int | None = None
-        if self.rank:
-            self.notes.append(f"rank {self.rank} leaves the tuning to rank 0 of its node")
+        if not self._tunes:
+            self._say(left_to_first(self.rank, device))
             return
         self.device = open_named(device, workload, samples_per_step)
         self.workload = workload_of(self.device, workload)
         self._choose(knobs, micro_batch)
+        if (others := others_here()) and not each_rank:
+            self._say(tunes_alone(self.rank, self.device, others))
 
     def _choose(self, knobs: Iterable[str] | None, micro_batch: int | None) -> None:
         """Find what can be turned; raises what is wrong with the arguments."""
@@ -124,9 +135,13 @@ class Tuner:
             held = self._joint.default.only(n for n in self._joint.names if n not in own)
             self._beside = Beside(self.device, self.workload, held)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Copy as one that turns nothing: a data loader's worker may be handed the tuner too."""
+        return _copied, (self.rank,)
+
     def __enter__(self) -> Tuner:
         self._entered += 1
-        if self._entered == 1 and not self.rank:
+        if self._entered == 1 and self._tunes:
             self._guarded(self._begin)
         return self
 
@@ -181,7 +196,7 @@ class Tuner:
     @property
     def setting(self) -> Setting | None:
         """The setting in force, None while nothing is tuned."""
-        return None if self._conductor is None else self._conductor.in_force
+        return None if self._conductor is None else self._conductor.standing.in_force
 
     @property
     def settled(self) -> bool:
@@ -199,7 +214,7 @@ class Tuner:
         if conductor.stage is Stage.OFF:
             last = conductor.notes[-1:] if conductor.gave_up else []
             return last[0] if last else f"the tuning is over, after {count} trials"
-        setting = conductor.plan.account.show(conductor.asked)
+        setting = conductor.plan.account.show(conductor.standing.asked)
         return (
             f"{conductor.stage.value} {setting} for {conductor.purpose.value}, {count} trials done"
         )
@@ -223,13 +238,17 @@ class Tuner:
         try:
             prior = hand.take()
         except BusyError as error:
-            self.notes.append(f"nothing is tuned here: {error.problem}")
-            log.info("nothing is tuned here: %s", error)
+            self._say(
+                f"rank {self.rank} tunes nothing: {error.problem}; one process turns a device"
+            )
             return
         space, note = space_around(self._joint, prior, self._free)
         self.notes += [] if note is None else [note]
         clock = self.device.clock
-        self._conductor = Conductor(self._plan(space), hand, Meter(self.device), clock)
+        # a simulated card is waited for by what launches on it
+        sync = None if self._beside is not None else self._sync
+        windows = Windows(self._precision, Meter(self.device), clock, sync=sync)
+        self._conductor = Conductor(self._plan(space), hand, windows, clock)
         self._idle = True
 
     def _plan(self, space: Space) -> Plan:
@@ -260,7 +279,7 @@ class Tuner:
         self._step(count)
 
     def _step(self, samples: float | None) -> None:
-        if self._pauses or self.rank:
+        if self._pauses or not self._tunes:
             return
         if not self._entered:
             self._warn("step() was called outside of the tuner's with: nothing is tuned")
@@ -279,7 +298,7 @@ class Tuner:
         if self._beside is None:
             return
         conductor = self._conductor
-        turned = Setting() if conductor is None else conductor.in_force.only([MICRO_BATCH])
+        turned = Setting() if conductor is None else conductor.standing.in_force.only([MICRO_BATCH])
         try:
             self._beside.step(quantity, turned)
         except Exception as error:
@@ -348,6 +367,16 @@ class Tuner:
             self._warned = True
             log.warning("%s", text)
 
+    def _say(self, text: str) -> None:
+        self._note(text)
+        log.info("%s", text)
+
     def _note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)
+
+
+def _copied(rank: int) -> Tuner:
+    made = Tuner(rank=rank or 1)
+    made.notes = ["this is a copy: the tuning is where the tuner was made"]
+    return made

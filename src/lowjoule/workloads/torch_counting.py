@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+_OWN = frozenset({"aten", "prim", "prims"})
+
 
 @dataclass(slots=True)
 class Counts:
@@ -21,7 +23,8 @@ class Counts:
     `weight_bytes` is the part of `traffic_bytes` that reads parameters and writes their
     gradients. `saved_bytes` is what a training keeps for its backward pass, `working_bytes` the
     most that one operator holds; both without parameters. `operators` counts those that move
-    data, each a kernel launch.
+    data, each a kernel launch. `opaque` names operators that are not PyTorch's own (packed
+    quantised layers, kernels of other libraries): what they do inside cannot be told.
     """
 
     operations: float = 0.0
@@ -30,6 +33,7 @@ class Counts:
     saved_bytes: float = 0.0
     working_bytes: float = 0.0
     operators: int = 0
+    opaque: set[str] = field(default_factory=set)
     seen: set[int] = field(default_factory=set, repr=False)
 
 
@@ -65,6 +69,18 @@ def count(module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Coun
                 output = module(*args, **kwargs)
             _backward(output)
             counts.weight_bytes += sum(_bytes(p.grad) for p in parameters if p.grad is not None)
+    counts.operations = float(counter.get_total_flops())
+    return counts
+
+
+def count_step(step: Callable[[], object]) -> Counts:
+    """Run `step` and return the operations and the traffic of all that PyTorch does in it."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    counts = Counts()
+    counter = FlopCounterMode(display=False, custom_mapping=_cpu_attention())
+    with counter, _traffic_mode(counts, set()):
+        step()
     counts.operations = float(counter.get_total_flops())
     return counts
 
@@ -136,6 +152,8 @@ def _traffic_mode(counts: Counts, weights: set[int]) -> Any:
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             result = func(*args, **(kwargs or {}))
+            if func.namespace not in _OWN:
+                counts.opaque.add(str(func._schema.name))
             read = list(tensors([args, kwargs or {}]))
             written = list(tensors(result))
             if _moves(func, read, written):

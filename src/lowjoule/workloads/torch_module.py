@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from lowjoule.errors import InvalidValueError, MissingExtraError, UnknownNameError
+from lowjoule.knobs import Knob
 from lowjoule.workloads.catalogue import batch_knob
 from lowjoule.workloads.torch_counting import Counts, bytes_of, count, tensors
 from lowjoule.workloads.workload import Workload
@@ -51,7 +52,8 @@ def load_module(spec: str) -> Workload:
 
     Imports the module and calls the function: the user's own code runs, its prints go to
     standard error. As `python -m` would, this first puts the current directory on `sys.path`.
-    Without an example batch operations and traffic are not known and stay None.
+    Without an example batch, or with operators that are not PyTorch's own, operations and traffic
+    are not known and stay None.
 
     Raises `MissingExtraError` without PyTorch, `UnknownNameError` for a missing module or
     function, and `InvalidValueError` where the user's code fails or returns something else.
@@ -193,7 +195,17 @@ def _workload(spec: str, built: Built, counts: Counts | None) -> Workload:
         description=f"{'Training' if module.training else 'Inference'} of the "
         f"{type(module).__name__} that {spec} builds{_where(spec)}",
     )
-    return bare if counts is None else _with_counts(bare, built, counts, learning)
+    if counts is None:
+        return bare
+    if counts.opaque:
+        unknown = f"not counted: what {', '.join(sorted(counts.opaque))} do inside is not known"
+        return replace(bare, knobs=(_batches(built, bare),), sources=(unknown,))
+    return _with_counts(bare, built, counts, learning)
+
+
+def _batches(built: Built, bare: Workload) -> Knob:
+    batch = built.batch or 1
+    return batch_knob(batch, 1, max(_LARGEST_BATCH, batch), training=bare.training)
 
 
 def _with_counts(bare: Workload, built: Built, counts: Counts, learning: list[Any]) -> Workload:
@@ -209,7 +221,7 @@ def _with_counts(bare: Workload, built: Built, counts: Counts, learning: list[An
         step_traffic_bytes=counts.weight_bytes + optimiser,
         overhead_s=counts.operators * _LAUNCH_S,
         memory_per_sample_bytes=(max(counts.saved_bytes, example) + counts.working_bytes) / batch,
-        knobs=(batch_knob(batch, 1, max(_LARGEST_BATCH, batch), training=bare.training),),
+        knobs=(_batches(built, bare),),
         sources=(f"counted by PyTorch {torch.__version__} on a batch of {batch}",),
     )
 

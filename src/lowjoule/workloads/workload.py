@@ -20,10 +20,12 @@ class Workload:
     `memory_fixed_bytes` and `memory_per_sample_bytes` its need. `compute_unit` is "tensor"
     where matrix units do the operations, "vector" otherwise; `precision` what it runs in when
     nobody turns that knob, one of `precisions`. `job` is the amount of work of one typical run,
-    used to weigh a search against what it saves.
+    used to weigh a search against what it saves. `model` is the network or application that
+    several workloads share (its training, its inference); None where the name says it.
     """
 
     name: str
+    model: str | None = None
     unit: WorkUnit = WorkUnit.SAMPLE
     training: bool = True
     operations: float | None = None
@@ -54,18 +56,14 @@ class Workload:
     def signature(self) -> str:
         """A short hash of what makes this the work it is; the same in every process and version.
 
-        What describes it (`description`, `sources`), what is typical (`job`) and what may be
-        turned (`knobs`, `precisions`) do not count.
+        What describes it (`model`, `description`, `sources`), what is typical (`job`) and what
+        may be turned (`knobs`, `precisions`) do not count.
         """
         import hashlib
         import json
 
         identifying: dict[str, str | bool | float | None] = {
-            "name": self.name,
-            "unit": self.unit.value,
-            "training": self.training,
-            "compute_unit": self.compute_unit,
-            "precision": self.precision,
+            name: getattr(self, name) for name in _NAMES
         }
         for name in _FIGURES:
             value = getattr(self, name)
@@ -74,6 +72,7 @@ class Workload:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+_NAMES = ("name", "unit", "training", "compute_unit", "precision")
 _FIGURES = (
     "operations",
     "memory_traffic_bytes",
@@ -84,3 +83,6 @@ _FIGURES = (
     "memory_fixed_bytes",
     "memory_per_sample_bytes",
 )
+
+IDENTIFYING = (*_NAMES, *_FIGURES)
+"""The fields that make a workload the work it is."""

@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from lowjoule.clock import Clock
-from lowjoule.devices.host import Host
 from lowjoule.devices.hwmon.device import HwmonDevice
 from lowjoule.devices.hwmon.meters import discover
 from lowjoule.devices.interface import Ability
+from lowjoule.devices.kernel import KernelBackend
 from lowjoule.devices.registry import Available, OpenOptions
-from lowjoule.devices.sysfs import SYS, Sysfs
 from lowjoule.errors import InvalidValueError, UnknownNameError, UnsupportedError
 
 
-class HwmonBackend:
+class HwmonBackend(KernelBackend):
     """Opens the CPU meters of the tree at `root`.
 
     Only meters that do not overlap are listed; one that lies inside or around those (a module
     with its GPU, a rail) can be opened by name.
     """
-
-    def __init__(
-        self,
-        root: Path = SYS,
-        *,
-        sysfs: Sysfs | None = None,
-        host: Host | None = None,
-        clock: Clock | None = None,
-    ) -> None:
-        self._sysfs = Sysfs(root) if sysfs is None else sysfs
-        self._host = Host() if host is None else host
-        self._clock = clock
 
     def available(self) -> tuple[Available, ...]:
         """Return the meters whose figures may be added."""

@@ -14,6 +14,7 @@ from lowjoule.errors import DeviceError
 from lowjoule.knobs import Applied, Setting, Space
 from lowjoule.source import Source
 
+_RELOAD = "load its kernel module again, and see the kernel's log"
 _SOCKET_MAX_W = 1000.0  # more than any socket draws
 
 
@@ -75,9 +76,11 @@ class HwmonDevice:
         told = [self._tried(name)]
         if not self.meter.counts:
             why = "the meter has none: energy is the sum of power over time"
-            told.append(Ability(name="energy counter", works=False, detail=why))
+            cure = "none is needed: windows integrate its power"
+            told.append(Ability(name="energy counter", works=False, detail=why, cure=cure))
         why = f"nothing can be written beside {self.meter.file}"
-        told.append(Ability(name="power_limit", works=False, detail=why))
+        cure = "turn the limits of the GPUs, or that of the processor in its firmware"
+        told.append(Ability(name="power_limit", works=False, detail=why, cure=cure))
         return tuple(told)
 
     def _tried(self, name: str) -> Ability:
@@ -85,16 +88,21 @@ class HwmonDevice:
             self._sysfs.text(self.meter.file)
         except PermissionError:
             cure = f"sudo chmod a+r {self.meter.file} (until the next start)"
-            return Ability(name=name, works=False, detail="not permitted", cure=cure)
+            return Ability(
+                name=name, works=False, detail="not permitted", cure=cure, forbidden=True
+            )
         except OSError as error:
-            return Ability(name=name, works=False, detail=error.strerror or str(error))
+            detail = error.strerror or str(error)
+            return Ability(name=name, works=False, detail=detail, cure=_RELOAD)
         reading = self.read()
         known = (reading.energy_j, reading.power_w, reading.average_power_w)
         window_s = reading.power_window_s
         details = [] if window_s is None else [f"over {window_s:g} s"]
         details += [self.meter.remark] if self.meter.remark else []
-        works = any(one is not None for one in known)
-        return Ability(name=name, works=works, detail="; ".join(details))
+        if any(one is not None for one in known):
+            return Ability(name=name, works=True, detail="; ".join(details))
+        said = "; ".join([*self.notes, *details]) or "it says no number"
+        return Ability(name=name, works=False, detail=said, cure=_RELOAD)
 
     def _energy_j(self) -> float | None:
         value_uj = self._value()

@@ -148,10 +148,13 @@ def _layout(meters: list[HwmonMeter], left: list[Ability], sysfs: Sysfs) -> Hwmo
         if not fits:
             why = "the powercap package (rapl:) is the same" if meter.kind == "socket" else ""
             why = why or f"{'around' if meter.kind == 'module' else 'inside'} what is counted"
-            left.append(Ability(name=f"hwmon:{meter.name}", works=False, detail=f"left out: {why}"))
+            name, why = f"hwmon:{meter.name}", f"left out: {why}"
+            cure = "none is needed: nothing is lost; it can be opened by its name"
+            left.append(Ability(name=name, works=False, detail=why, cure=cure))
     return HwmonLayout(counted=tuple(counted), overlapping=tuple(overlapping), left_out=tuple(left))
 
 
 def _unknown(chip: str) -> Ability:
     detail = "left out: a power meter that does not say what it is of"
-    return Ability(name=f"power_meter ({chip})", works=False, detail=detail)
+    cure = "none is known: its power is not that of a processor"
+    return Ability(name=f"power_meter ({chip})", works=False, detail=detail, cure=cure)

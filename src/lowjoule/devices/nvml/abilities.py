@@ -13,11 +13,26 @@ from lowjoule.devices.nvml.controls import PERSISTENCE, Control, enforced_limit_
 from lowjoule.devices.nvml.driver import Driver
 from lowjoule.devices.nvml.profiles import POWER_PROFILE
 from lowjoule.devices.nvml.sensors import Sensors
-from lowjoule.knobs import MEMORY_CLOCK, POWER_LIMIT, SM_CLOCK
+from lowjoule.knobs import MEMORY_CLOCK, MODULE_POWER_LIMIT, POWER_LIMIT, SM_CLOCK
 from lowjoule.quantities import Unit, show
 
 _CAP_SYS_ADMIN = 21
-_KNOBS = (POWER_LIMIT, SM_CLOCK, MEMORY_CLOCK, PERSISTENCE, POWER_PROFILE)
+_KNOBS = (POWER_LIMIT, MODULE_POWER_LIMIT, SM_CLOCK, MEMORY_CLOCK, PERSISTENCE, POWER_PROFILE)
+_NEWER = "a newer driver may tell it"
+_CURES = {
+    "energy counter": "energy is to be integrated from power",
+    "instant power": f"averaged power is used in its place; {_NEWER}",
+    "average power": f"instant power is used in its place; {_NEWER}",
+    "power usage": "measure at the wall or by the machine's management controller",
+    "module power": "use the power of the GPU: only modules of processor and GPU have more",
+    "utilisation": f"{_NEWER}; of a board that MIG divides, ask DCGM",
+    POWER_LIMIT: "turn the clocks; on a laptop the limit is the firmware's",
+    SM_CLOCK: "turn the power limit",
+    MODULE_POWER_LIMIT: "turn the power limit: only modules of processor and GPU have one",
+    MEMORY_CLOCK: "turn the power limit or the SM clock",
+    PERSISTENCE: "let nvidia-persistenced keep the driver loaded",
+    POWER_PROFILE: "turn limit and clocks: only some boards and drivers have profiles",
+}
 _UNREAD_LOCK = "a lock set elsewhere is not seen: NVML does not tell locked clocks"
 
 
@@ -42,8 +57,8 @@ def sensor_abilities(sensors: Sensors, uuid: str, module: bool) -> tuple[Ability
             works = False
             detail = "it counts the module, processor and memory included"
             cure = f"open nvml:{uuid}@module for the energy of the module"
-        elif name == "energy counter" and not works:
-            cure = "energy is to be integrated from power"
+        elif not works:
+            cure = _CURES.get(name, _NEWER)
         elif name == "power usage" and works:
             known = "averaged over 1 s" if sensors.window_known else "averaged over 1 s at most"
             detail = known if sensors.window_known else f"{known}; over how long is not known"
@@ -64,7 +79,7 @@ def knob_abilities(
             detail = "the driver does not tell it, or has one value only"
             if name == POWER_LIMIT and (limit_w := enforced_limit_w(driver, uuid)):
                 detail = f"not adjustable; {show(limit_w, Unit.WATT)} is enforced"
-            found.append(Ability(name=name, works=False, detail=detail))
+            found.append(Ability(name=name, works=False, detail=detail, cure=_CURES[name]))
             continue
         said = [control.knob.describe()]
         if name in {SM_CLOCK, MEMORY_CLOCK}:
@@ -77,6 +92,7 @@ def knob_abilities(
                 works=administrator is not False,
                 detail="; ".join(said),
                 cure=control.command(control.current()) if administrator is False else None,
+                forbidden=administrator is False,
             )
         )
     return tuple(found)

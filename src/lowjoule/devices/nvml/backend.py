@@ -16,6 +16,8 @@ from lowjoule.devices.registry import Available, OpenOptions
 from lowjoule.errors import DeviceError, InvalidValueError, LowjouleError, MissingExtraError
 
 _MODULE = "@module"
+_LOG = "see the kernel's log (dmesg | grep Xid)"
+_NAMES = "name boards by UUID (nvidia-smi -L)"
 _SHORT = 12  # "GPU-8932f937"
 
 
@@ -63,7 +65,7 @@ class NvmlBackend:
             shown = _visibility(found.boards)
         except InvalidValueError as error:
             why = Ability(name="order", works=False, detail=error.problem, cure=error.cure)
-            return (why, *_odd(found.notes))
+            return (why, *_odd(found.notes, _LOG))
         cure = "add it to CUDA_VISIBLE_DEVICES, or unset that"
         hidden = tuple(
             Ability(
@@ -74,7 +76,7 @@ class NvmlBackend:
             )
             for board in shown.hidden
         )
-        return (*hidden, *_odd((*found.notes, *shown.notes)))
+        return (*hidden, *_odd(found.notes, _LOG), *_odd(shown.notes, _NAMES))
 
     def open(self, argument: str, options: OpenOptions) -> NvmlDevice:
         """Open the board that `argument` names.
@@ -112,8 +114,8 @@ class NvmlBackend:
         )
 
 
-def _odd(notes: Sequence[str]) -> tuple[Ability, ...]:
-    return tuple(Ability(name="GPUs", works=False, detail=note) for note in notes)
+def _odd(notes: Sequence[str], cure: str) -> tuple[Ability, ...]:
+    return tuple(Ability(name="GPUs", works=False, detail=note, cure=cure) for note in notes)
 
 
 def _list(wanted: str | Sequence[str | int]) -> Sequence[str | int]:

@@ -8,9 +8,18 @@ from typing import Protocol
 from lowjoule.devices.nvml import fields
 from lowjoule.devices.nvml.driver import Driver
 from lowjoule.devices.nvml.fields import field_values
+from lowjoule.devices.nvml.module_limit import module_limit
 from lowjoule.devices.nvml.profiles import POWER_PROFILE, power_profile
 from lowjoule.errors import DeviceError
-from lowjoule.knobs import MEMORY_CLOCK, POWER_LIMIT, SM_CLOCK, Knob, Privilege, Value
+from lowjoule.knobs import (
+    MEMORY_CLOCK,
+    MODULE_POWER_LIMIT,
+    POWER_LIMIT,
+    SM_CLOCK,
+    Knob,
+    Privilege,
+    Value,
+)
 from lowjoule.knobs.standard import standard_knob
 from lowjoule.quantities import Unit
 
@@ -191,6 +200,8 @@ def controls(driver: Driver, uuid: str, known_locks: dict[str, float]) -> dict[s
     found: dict[str, Control] = {}
     if (limit := _power_limit(driver, uuid)) is not None:
         found[POWER_LIMIT] = limit
+    if (module := module_limit(driver, uuid)) is not None:
+        found[MODULE_POWER_LIMIT] = module
     memory_mhz = list(driver.ask(uuid, "nvmlDeviceGetSupportedMemoryClocks") or ())
     sm_mhz: list[int] = []
     if memory_mhz:

@@ -11,14 +11,18 @@ from pathlib import Path
 
 from lowjoule.clock import Clock, WallClock
 from lowjoule.devices.interface import Ability, Coverage, Identity, Reading
+from lowjoule.devices.nvml import fields
 from lowjoule.devices.nvml import sensors as reading
 from lowjoule.devices.nvml.abilities import is_administrator, knob_abilities, sensor_abilities
 from lowjoule.devices.nvml.controls import PERSISTENCE, LockedClock, controls
 from lowjoule.devices.nvml.driver import DRIVER, Driver
+from lowjoule.devices.nvml.fields import field_values
+from lowjoule.devices.nvml.figures import board_figures
 from lowjoule.devices.nvml.visible import Seen
 from lowjoule.errors import UnsupportedError
 from lowjoule.knobs import Applied, Setting, Space, Value
 from lowjoule.source import Source
+from lowjoule.workloads import DeviceFigures
 
 _POLL_S = 0.001
 _MOVES = 6
@@ -91,6 +95,18 @@ class NvmlDevice:
     @property
     def notes(self) -> tuple[str, ...]:
         """What is to be known of the figures of this board."""
+        return (*self._shared_notes(), *self._smoothing_notes())
+
+    def _smoothing_notes(self) -> tuple[str, ...]:
+        field = (fields.SMOOTHING, fields.GPU)
+        if not field_values(self._driver, self._uuid, [field])[field].value:
+            return ()
+        return (
+            f"power smoothing is on: {self._uuid} draws power on purpose where the work would not, "
+            "which is in its figures",
+        )
+
+    def _shared_notes(self) -> tuple[str, ...]:
         if self.seen.coverage is not Coverage.MIG_PARENT:
             return ()
         named = ", ".join(one.uuid for one in self.seen.slices) or "its slices"
@@ -145,6 +161,10 @@ class NvmlDevice:
                 *found,
                 *knob_abilities(self._driver, self._uuid, self._controls, administrator),
             )
+
+    def figures(self) -> DeviceFigures:
+        """Return top clocks, memory and its bandwidth, and cores, as far as the driver says."""
+        return board_figures(self._driver, self._uuid, self.identity.model)
 
     @property
     def unread(self) -> frozenset[str]:

@@ -16,9 +16,12 @@ GPU, MODULE = 0, 1
 ENERGY = 83
 AVERAGE_POWER = 185
 INSTANT_POWER = 186
+LEAST_LIMIT = 187
 MOST_LIMIT = 188
+DEFAULT_LIMIT = 189
 ENFORCED_LIMIT = 190
 REQUESTED_LIMIT = 192
+SMOOTHING = 251
 
 # which member of the union holds the value; drivers differ in the type that they answer with
 _MEMBER = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")

@@ -4,38 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lowjoule.clock import Clock
-from lowjoule.devices.host import Host
 from lowjoule.devices.interface import Ability
+from lowjoule.devices.kernel import KernelBackend
 from lowjoule.devices.rapl.device import RaplDevice
 from lowjoule.devices.rapl.estimate import EstimatedCpu, no_design_power
 from lowjoule.devices.rapl.limit import design_power_w
 from lowjoule.devices.rapl.zones import Layout, discover
 from lowjoule.devices.registry import Available, OpenOptions
-from lowjoule.devices.sysfs import SYS, Sysfs
 from lowjoule.errors import InvalidValueError, UnknownNameError, UnsupportedError
 from lowjoule.quantities import Unit, parse
 
 ESTIMATE = "estimate"
 
 
-class RaplBackend:
-    """Opens the CPU packages of the tree at `root`, each with its memory; they do not overlap.
-
-    `sysfs` replaces the reading and writing of files, `host` what tells the machine apart.
-    """
-
-    def __init__(
-        self,
-        root: Path = SYS,
-        *,
-        sysfs: Sysfs | None = None,
-        host: Host | None = None,
-        clock: Clock | None = None,
-    ) -> None:
-        self._sysfs = Sysfs(root) if sysfs is None else sysfs
-        self._host = Host() if host is None else host
-        self._clock = clock
+class RaplBackend(KernelBackend):
+    """Opens the CPU packages of the tree at `root`, each with its memory; they do not overlap."""
 
     def available(self) -> tuple[Available, ...]:
         """Return the packages, whether or not their energy may be read; an estimate is none."""

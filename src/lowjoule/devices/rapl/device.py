@@ -8,12 +8,12 @@ from dataclasses import replace
 from lowjoule.clock import Clock, WallClock
 from lowjoule.devices.host import Host
 from lowjoule.devices.interface import Ability, Coverage, Identity, Reading
-from lowjoule.devices.rapl.limit import find_limit
+from lowjoule.devices.rapl.limit import PowerLimit, find_limit, limit_of
 from lowjoule.devices.rapl.meter import PackageMeter
-from lowjoule.devices.rapl.zones import Package, Zone
+from lowjoule.devices.rapl.zones import UNMEASURED, Package, Zone
 from lowjoule.devices.sysfs import SYS, Sysfs
-from lowjoule.errors import DeviceError
-from lowjoule.knobs import POWER_LIMIT, Applied, Setting, Space
+from lowjoule.errors import DeviceError, UnknownNameError
+from lowjoule.knobs import POWER_LIMIT, Applied, Setting, Space, Value
 from lowjoule.source import Source
 
 
@@ -127,6 +127,23 @@ class RaplDevice:
             found_w = float(self._space.knobs[0].default)
             self._space = Space((self._limit.knob(found_w, self._seen_w),))
 
+    def command(self, name: str, value: Value) -> str:
+        """Return the command with which an administrator turns the limit to `value`, in W.
+
+        Also where this process may not. Raises `UnknownNameError` for what is no knob here.
+        """
+        return self._advised(name).command(float(value))
+
+    def rule(self, name: str, value: Value) -> str:
+        """Return the line of udev's rules that turns the limit at every start; raises the same."""
+        return self._advised(name).rule(float(value))
+
+    def _advised(self, name: str) -> PowerLimit:
+        limit = limit_of(self._sysfs, self.package)
+        if name != POWER_LIMIT or limit is None:
+            raise UnknownNameError.among("knob", name, [] if limit is None else [POWER_LIMIT])
+        return limit
+
     def abilities(self) -> tuple[Ability, ...]:
         """Return what was tried, what is left out of the energy and why, writing nothing."""
         return (self._energy_told(), *self._parts_told(), self._limit_told, *self.package.left_out)
@@ -139,11 +156,20 @@ class RaplDevice:
         cost_s = self.clock.now_s() - before_s
         name = "energy counter"
         if isinstance(refused, PermissionError):
-            return Ability(name=name, works=False, detail="not permitted", cure=_cure(self.package))
+            cure = _cure(self.package)
+            return Ability(
+                name=name, works=False, detail="not permitted", cure=cure, forbidden=True
+            )
         if refused is not None:
-            return Ability(name=name, works=False, detail=refused.strerror or str(refused))
+            cure = "load the kernel module intel_rapl_msr again, and see the kernel's log"
+            detail = refused.strerror or str(refused)
+            return Ability(name=name, works=False, detail=detail, cure=cure)
         if energy_j is None:
-            return Ability(name=name, works=False, detail="; ".join(self._meter.doubts()))
+            cure = (
+                f"read it at least every {self.longest_gap_s:.0f} s; windows from here on are right"
+            )
+            detail = "; ".join(self._meter.doubts()) or "its value is not known"
+            return Ability(name=name, works=False, detail=detail, cure=cure)
         detail = f"of {', '.join(zone.name for zone in self.package.zones)}; "
         detail += f"wraps: read it at least every {self.longest_gap_s:.0f} s"
         if cost_s > 0:
@@ -155,15 +181,18 @@ class RaplDevice:
         for zone in self.package.zones:
             if self._sysfs.whole(zone.folder / "max_energy_range_uj") in (None, 0):
                 why = "where it wraps cannot be read: an interval with a wrap is missing"
-                told.append(_about(zone, why))
+                path = zone.folder / "max_energy_range_uj"
+                told.append(_about(zone, why, f"sudo chmod a+r {path} (until the next start)"))
             if self._sysfs.whole(zone.folder / "enabled") == 0 and zone in self.package.dies:
-                told.append(_about(zone, "it is disabled: its counter may stand still"))
+                why = "it is disabled: its counter may stand still"
+                told.append(_about(zone, why, f"echo 1 | sudo tee {zone.folder / 'enabled'}"))
         for domain in self._meter.domains:
             if domain.repeats:
                 why = f"shows the counter of {domain.zones[0].ident} again: counted once"
-                told += [_about(zone, why) for zone in domain.zones[1:]]
+                told += [_about(zone, why, "none is needed") for zone in domain.zones[1:]]
         if not self.package.dram and not any("dram" in o.name for o in self.package.left_out):
-            told.append(Ability(name="dram", works=False, detail="the processor shows none"))
+            why = "the processor shows none"
+            told.append(Ability(name="dram", works=False, detail=why, cure=UNMEASURED))
         return tuple(told)
 
 
@@ -181,8 +210,8 @@ def _identity(package: Package, host: Host) -> Identity:
     )
 
 
-def _about(zone: Zone, why: str) -> Ability:
-    return Ability(name=f"{zone.name} ({zone.ident})", works=False, detail=why)
+def _about(zone: Zone, why: str, cure: str) -> Ability:
+    return Ability(name=f"{zone.name} ({zone.ident})", works=False, detail=why, cure=cure)
 
 
 def _cure(package: Package) -> str:

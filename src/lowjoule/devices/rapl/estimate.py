@@ -57,9 +57,12 @@ class EstimatedCpu:
         """Return that the energy is an estimate, and of what."""
         known = self._host.busy_s() is not None
         detail = f"estimated, not measured: busy time x {show(self.full_w, Unit.WATT)}; no DRAM"
+        lost = None if known else "run where /proc/stat tells how busy the machine is"
+        cure = "open the package itself (rapl:package-0), where there is one"
+        why = "an estimate turns nothing"
         return (
-            Ability(name="energy counter", works=known, detail=detail),
-            Ability(name="power_limit", works=False, detail="an estimate turns nothing"),
+            Ability(name="energy counter", works=known, detail=detail, cure=lost),
+            Ability(name="power_limit", works=False, detail=why, cure=cure),
         )
 
 

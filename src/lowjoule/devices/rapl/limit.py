@@ -14,6 +14,7 @@ from lowjoule.errors import DeviceError
 from lowjoule.knobs import POWER_LIMIT, Knob, standard_knob
 
 LONG_TERM = "long_term"
+_FIRMWARE = "set it in the firmware, or turn the limits of the GPUs"
 
 
 def constraint(sysfs: Sysfs, zone: Zone) -> str | None:
@@ -64,7 +65,19 @@ class PowerLimit:
         try:
             self.sysfs.write(self.path, str(round(value_w * 1e6)))
         except OSError as error:
-            raise _refused(self.path, value_w, error) from None
+            raise _refused(self.path, value_w, self.command(value_w), error) from None
+
+    def command(self, value_w: float) -> str:
+        """Return the command with which an administrator writes `value_w`."""
+        return f"echo {round(value_w * 1e6)} | sudo tee {self.path}"
+
+    def rule(self, value_w: float) -> str:
+        """Return the line of udev's rules that writes `value_w` at every start."""
+        zone = self.path.parent.name
+        return (
+            f'ACTION=="add", SUBSYSTEM=="powercap", KERNEL=="{zone}", '
+            f'ATTR{{{self.path.name}}}="{round(value_w * 1e6)}"'
+        )
 
     def knob(self, now_w: float, seen_w: set[float]) -> Knob:
         """Return the knob: whole watts up to the largest, and every value that was in force.
@@ -84,24 +97,37 @@ class PowerLimit:
         return self.stem.with_name(f"{self.stem.name}_{name}")
 
 
+def limit_of(sysfs: Sysfs, package: Package) -> PowerLimit | None:
+    """Return the limit of `package`, whether or not it may be written; None without one."""
+    stem = constraint(sysfs, package.dies[0])
+    if stem is None or len(package.dies) > 1:
+        return None
+    return PowerLimit(sysfs, package.dies[0].folder / stem)
+
+
 def find_limit(sysfs: Sysfs, package: Package) -> tuple[PowerLimit | None, Ability]:
     """Return the limit of `package` where it can be turned, and what to say of it."""
     zone = package.dies[0]
-    stem = constraint(sysfs, zone)
     if len(package.dies) > 1:
-        return None, _no("the dies of this package have a limit each, which are left alone")
-    if stem is None:
-        return None, _no("the processor shows no long-term limit")
-    limit = PowerLimit(sysfs, zone.folder / stem)
+        return None, _no(
+            "the dies of this package have a limit each, which are left alone", _FIRMWARE
+        )
+    limit = limit_of(sysfs, package)
+    if limit is None:
+        return None, _no("the processor shows no long-term limit", _FIRMWARE)
     now_w = limit.now_w()
     if not now_w or now_w < 0:
-        return None, _no("no limit is in force" if now_w == 0 else "the limit cannot be read")
+        if now_w is None:
+            cure = f"sudo chmod a+r {limit.path} (until the next start)"
+            return None, _no("the limit cannot be read", cure)
+        return None, _no("no limit is in force", "set one first: it is then one to go back to")
     if sysfs.whole(zone.folder / "enabled") == 0:
         cure = f"echo 1 | sudo tee {zone.folder / 'enabled'}"
-        return None, _no(f"{now_w:g} W is set and not enforced (enabled is 0)", cure)
+        return None, _no(f"{now_w:g} W is set and not enforced (enabled is 0)", cure, True)
     refusal = sysfs.refusal(limit.path)
     if refusal is not None:
-        return None, _no(f"{now_w:g} W is in force: {refusal.strerror}", _cure(limit, refusal))
+        why = f"{now_w:g} W is in force: {refusal.strerror}"
+        return None, _no(why, _cure(limit, refusal), True)
     return limit, Ability(name=POWER_LIMIT, works=True, detail=f"{now_w:g} W is in force")
 
 
@@ -114,13 +140,11 @@ def _cure(limit: PowerLimit, refusal: OSError) -> str:
     )
 
 
-def _no(why: str, cure: str | None = None) -> Ability:
-    return Ability(name=POWER_LIMIT, works=False, detail=why, cure=cure)
+def _no(why: str, cure: str, forbidden: bool = False) -> Ability:
+    return Ability(name=POWER_LIMIT, works=False, detail=why, cure=cure, forbidden=forbidden)
 
 
-def _refused(path: Path, value_w: float, error: OSError) -> DeviceError:
-    value_uw = round(value_w * 1e6)
-    cure = f"try echo {value_uw} | sudo tee {path}; where root is refused too, the firmware"
-    cure += " has locked the limit"
+def _refused(path: Path, value_w: float, command: str, error: OSError) -> DeviceError:
+    cure = f"try {command}; where root is refused too, the firmware has locked the limit"
     problem = f"a limit of {value_w:g} W was refused at {path} ({error.strerror})"
     return DeviceError(problem, cure=cure)

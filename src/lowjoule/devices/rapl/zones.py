@@ -15,6 +15,7 @@ from lowjoule.devices.interface import Ability
 from lowjoule.devices.sysfs import Sysfs
 
 CONTROL = "intel-rapl"
+UNMEASURED = "measure the machine at the wall or by its management controller"
 _COPY = "intel-rapl-mmio"
 _PACKAGE = re.compile(r"(package-\d+)(?:-die-\d+)?")
 _INSIDE = {
@@ -120,7 +121,7 @@ def _package(name: str, dies: list[Zone], zones: list[Zone], sysfs: Sysfs) -> Pa
         if zone.parent in around and zone.name == "dram":
             # some servers have the zone and no meter behind it
             if sysfs.whole(zone.energy) == 0:
-                left.append(_ability(zone, "the memory reports 0 J: not measured"))
+                left.append(_ability(zone, "the memory reports 0 J: not measured", UNMEASURED))
             else:
                 dram.append(zone)
         elif zone.parent in around:
@@ -139,8 +140,10 @@ def _left(zone: Zone, packages: bool) -> Ability:
     if zone.name.startswith("psys"):
         inside = "the packages are in it" if packages else "it is no CPU"
         return _ability(zone, f"the whole platform: {inside}")
-    return _ability(zone, f"not a part of a package that is known here ({zone.parent})")
+    why = f"not a part of a package that is known here ({zone.parent})"
+    return _ability(zone, why, "load the kernel module intel_rapl_msr for the packages")
 
 
-def _ability(zone: Zone, why: str) -> Ability:
-    return Ability(name=f"{zone.name} ({zone.ident})", works=False, detail=f"left out: {why}")
+def _ability(zone: Zone, why: str, cure: str = "none is needed: nothing is lost") -> Ability:
+    name = f"{zone.name} ({zone.ident})"
+    return Ability(name=name, works=False, detail=f"left out: {why}", cure=cure)

@@ -67,6 +67,17 @@ def gpu(name: str) -> GpuModel:
     return _model(wanted, tables["gpu"][wanted])
 
 
+def published(model: str) -> GpuModel | None:
+    """Return what is published of the board that its driver calls `model`, None where nothing is.
+
+    The titles of simulated GPUs count too, so that a store of either finds the same figures.
+    """
+    tables = _tables()
+    by_name = {entry["title"]: name for name, entry in tables["gpu"].items()}
+    by_name |= tables["driver_name"]
+    return gpu(by_name[model]) if model in by_name else None
+
+
 def chip_of(limit_w: float, **given: float) -> Chip:
     """Return the electrical and thermal figures, by default from the board's power limit.
 

@@ -72,7 +72,7 @@ class SimulatedDevice:
         self._lock = threading.RLock()
         place = (state_folder() if folder is None else folder) / f"{model.name}.json"
         what_if = any(name in DEVICE_KNOBS for name in options.default)
-        self._state = ControlState(place, self.space, private=what_if)
+        self._state = ControlState(place, self.space, private=what_if or options.alone)
         self._known = self._state.setting()
         self._left = _left_over(self._state, self.space)
         phase = float(np.random.default_rng(options.seed).uniform())
@@ -90,6 +90,7 @@ class SimulatedDevice:
             source=Source.SIMULATED,
             shared=not self._state.private,
             spec=self._spec(),
+            calibrated=self.model.calibrated,
         )
 
     def _spec(self) -> str | None:

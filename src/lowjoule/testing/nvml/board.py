@@ -84,6 +84,12 @@ class Board:
     module_w: float | None = None
     """What the module draws beside the GPU; the energy counter then covers the module."""
 
+    module_limit_w: tuple[float, float] | None = None
+    """The least and largest limit of the module, which is at the largest; None: it has none."""
+
+    power_smoothing: bool | None = None
+    """Whether the board holds its power above a floor on purpose; None: it knows no such thing."""
+
     memory_w: float | None = None
     missing: Sequence[str] = ()
     """Functions that are not supported."""
@@ -92,6 +98,11 @@ class Board:
         low, high = self.limit_w
         if not 0 < low <= high:
             raise InvalidValueError(f"limits {self.limit_w!r}", cure="give (least, largest) in W")
+        least, most = self.module_limit_w or (1.0, 1.0)
+        if not 0 < least <= most:
+            raise InvalidValueError(
+                f"module limits {self.module_limit_w!r}", cure="give (least, largest) in W"
+            )
         if not 0 <= self.tick_jitter_s <= self.tick_s:
             raise InvalidValueError("jitter above the period", cure="make it at most tick_s")
         if not 0 <= self.instances <= MAX_INSTANCES:
@@ -146,6 +157,12 @@ def _settings(board: Board, shared: SharedBoard, now_s: float) -> None:
     default_w = high if board.default_limit_w is None else board.default_limit_w
     shared.limit_min_mw, shared.limit_max_mw = milliwatts(low), milliwatts(high)
     shared.limit_default_mw = shared.limit_requested_mw = milliwatts(default_w)
+    module = board.module_limit_w
+    shared.module_limit_min_mw = 0 if module is None else milliwatts(module[0])
+    shared.module_limit_max_mw = 0 if module is None else milliwatts(module[1])
+    shared.module_limit_default_mw = shared.module_limit_max_mw
+    shared.module_limit_requested_mw = shared.module_limit_max_mw
+    shared.power_smoothing = -1 if board.power_smoothing is None else board.power_smoothing
     shared.persistence = board.persistence
     shared.temperature_c = board.temperature_c
     shared.utilisation_percent = -1
@@ -154,6 +171,7 @@ def _settings(board: Board, shared: SharedBoard, now_s: float) -> None:
         load_begin_s=now_s,
         limit_mw=milliwatts(default_w),
         other_limit_mw=milliwatts(board.other_limit_w),
+        module_limit_mw=shared.module_limit_max_mw,
     )
     shared.epochs = shared.epochs_known = 1
     shared.reset_s = now_s

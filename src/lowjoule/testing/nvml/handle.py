@@ -41,7 +41,10 @@ class BoardState:
     """The host's limit that has taken effect."""
 
     enforced_limit_w: float
-    """The lower one of it and another authority's."""
+    """The lowest one of it, another authority's, and what the module's leaves the GPU."""
+
+    module_limit_w: float | None
+    """The limit of the module that was requested; None where it has none."""
 
     sm_clock_lock_hz: tuple[float, float] | None
     memory_clock_lock_hz: tuple[float, float] | None
@@ -106,7 +109,7 @@ class FakeBoard:
             epochs = [board.epoch[i] for i in range(board.epochs)]
             if board.epochs_dropped and begin_s < epochs[0].begin_s:
                 raise InvalidValueError("that is long ago", cure="ask for a later time")
-            caps = [self._cap(epoch) for epoch in epochs]
+            caps = [self._cap(board, epoch) for epoch in epochs]
         extra_w = (self.board.module_w or 0.0) if module else 0.0
         true_j = true_energy_j(self._loads, caps, self.board.idle_w, begin_s, end_s)
         return true_j + extra_w * (end_s - begin_s)
@@ -116,7 +119,7 @@ class FakeBoard:
         now_s = self._file.now_s()
         with self._file.locked() as state:
             board = self._shared(state)
-            cap = self._cap(board.epoch[epoch_at(board, now_s)])
+            cap = self._cap(board, board.epoch[epoch_at(board, now_s)])
         load = self._loads[-1]
         into_s = now_s - load.begin_s
         if load.period_s:
@@ -124,13 +127,13 @@ class FakeBoard:
         asked = [power_w for time_s, power_w in load.points if time_s <= into_s]
         return drawn_w(asked[-1] if asked else self.board.idle_w, cap, self.board.idle_w)
 
-    def _cap(self, epoch: Epoch) -> Cap:
+    def _cap(self, board: SharedBoard, epoch: Epoch) -> Cap:
         share = 1.0
         if self.board.clock_scales_power and epoch.sm_max_mhz and self.board.clocks_hz:
             clocks = self.board.clocks_hz[max(self.board.clocks_hz)]
             allowed = [hz for hz in clocks if megahertz(hz) <= epoch.sm_max_mhz]
             share = max(allowed, default=min(clocks)) / max(clocks)
-        return Cap(epoch.begin_s, enforced_w(epoch), share)
+        return Cap(epoch.begin_s, enforced_w(board, epoch), share)
 
     def state(self) -> BoardState:
         """Return what is in force now."""
@@ -143,7 +146,8 @@ class FakeBoard:
             return BoardState(
                 requested_limit_w=board.limit_requested_mw / 1000,
                 limit_w=epoch.limit_mw / 1000,
-                enforced_limit_w=enforced_w(epoch),
+                enforced_limit_w=enforced_w(board, epoch),
+                module_limit_w=board.module_limit_requested_mw / 1000 or None,
                 sm_clock_lock_hz=_lock(epoch.sm_min_mhz, epoch.sm_max_mhz),
                 memory_clock_lock_hz=_lock(epoch.memory_min_mhz, epoch.memory_max_mhz),
                 persistence=bool(board.persistence),

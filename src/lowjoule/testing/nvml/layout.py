@@ -8,7 +8,7 @@ import re
 from lowjoule.testing.nvml.build import SOURCE
 
 MAGIC = 0x4C4A4E56
-VERSION = 1
+VERSION = 2
 MAX_BOARDS = 16
 MAX_INSTANCES = 7
 MAX_FUNCTIONS = 96
@@ -55,6 +55,8 @@ class Epoch(c.Structure):
         ("sm_max_mhz", c.c_uint32),
         ("memory_min_mhz", c.c_uint32),
         ("memory_max_mhz", c.c_uint32),
+        ("module_limit_mw", c.c_uint32),
+        ("padding", c.c_uint32),
     ]
 
 
@@ -123,6 +125,12 @@ class SharedBoard(c.Structure):
         ("limit_max_mw", c.c_uint32),
         ("limit_default_mw", c.c_uint32),
         ("limit_requested_mw", c.c_uint32),
+        ("module_limit_min_mw", c.c_uint32),
+        ("module_limit_max_mw", c.c_uint32),
+        ("module_limit_default_mw", c.c_uint32),
+        ("module_limit_requested_mw", c.c_uint32),
+        ("power_smoothing", c.c_int32),
+        ("spare", c.c_int32),
         ("persistence", c.c_int32),
         ("instances", c.c_int32),
         ("temperature_c", c.c_int32),

@@ -118,9 +118,11 @@ def epochs_from(board: SharedBoard, time_s: float) -> Iterator[Epoch]:
 def revert(board: SharedBoard, time_s: float) -> None:
     """Do what a reload of the driver does: default settings, counter at 0."""
     board.limit_requested_mw = board.limit_default_mw
+    board.module_limit_requested_mw = board.module_limit_default_mw
     board.profiles_requested[:] = [0] * 8
     for epoch in epochs_from(board, time_s):
         epoch.limit_mw = board.limit_default_mw
+        epoch.module_limit_mw = board.module_limit_default_mw
         epoch.sm_min_mhz = epoch.sm_max_mhz = 0
         epoch.memory_min_mhz = epoch.memory_max_mhz = 0
     board.reset_s, board.reset_known = time_s, False
@@ -140,9 +142,13 @@ def unload_if_left(state: SharedState, now_s: float) -> None:
                 revert(board, now_s)
 
 
-def enforced_w(epoch: Epoch) -> float:
-    """Return the limit in force."""
-    return float(min(epoch.limit_mw, epoch.other_limit_mw, NO_LIMIT_MW)) / 1000
+def enforced_w(board: SharedBoard, epoch: Epoch) -> float:
+    """Return the limit in force of the GPU, what its module's leaves it included."""
+    limit_w = float(min(epoch.limit_mw, epoch.other_limit_mw, NO_LIMIT_MW)) / 1000
+    if not board.module_limit_max_mw:
+        return limit_w
+    left_w = epoch.module_limit_mw / 1000 - max(0.0, board.module_w)
+    return min(limit_w, max(0.0, float(left_w)))
 
 
 def _lives(pid: int) -> bool:

@@ -13,6 +13,7 @@ enum {
     FIELD_LIMIT_CURRENT = 190,
     FIELD_ENERGY = 191,
     FIELD_LIMIT_REQUESTED = 192,
+    FIELD_SMOOTHING = 251,
 };
 
 enum { SCOPE_GPU = 0, SCOPE_MODULE = 1, SCOPE_MEMORY = 2 };
@@ -72,7 +73,30 @@ static nvmlReturn_t energy(const Call *call, const Field *field, u64 *value) {
     return NVML_SUCCESS;
 }
 
+static nvmlReturn_t module_limit(const Call *call, const Field *field, u64 *value) {
+    const Board *board = call->board;
+    switch (field->field) {
+    case FIELD_LIMIT_MIN: *value = board->module_limit_min_mw; break;
+    case FIELD_LIMIT_MAX: *value = board->module_limit_max_mw; break;
+    case FIELD_LIMIT_DEFAULT: *value = board->module_limit_default_mw; break;
+    case FIELD_LIMIT_CURRENT:
+        *value = board->epoch[epoch_at(board, call->now_s)].module_limit_mw;
+        break;
+    default: *value = board->module_limit_requested_mw;
+    }
+    return NVML_SUCCESS;
+}
+
+static nvmlReturn_t smoothing(const Call *call, u64 *value) {
+    if (call->board->power_smoothing < 0)
+        return NVML_ERROR_NOT_SUPPORTED;
+    *value = (u64)call->board->power_smoothing;
+    return NVML_SUCCESS;
+}
+
 static nvmlReturn_t limit(const Call *call, const Field *field, u64 *value) {
+    if (field->scope == SCOPE_MODULE && call->board->module_limit_max_mw)
+        return module_limit(call, field, value);
     if (field->scope != SCOPE_GPU)
         return NVML_ERROR_NOT_SUPPORTED;
     switch (field->field) {
@@ -96,6 +120,7 @@ static nvmlReturn_t find(const Call *call, const Field *field, u64 *value, u32 *
     case FIELD_LIMIT_DEFAULT:
     case FIELD_LIMIT_CURRENT:
     case FIELD_LIMIT_REQUESTED: *type = TYPE_UINT; return limit(call, field, value);
+    case FIELD_SMOOTHING: *type = TYPE_UINT; return smoothing(call, value);
     default: return NVML_ERROR_NOT_SUPPORTED;
     }
 }

@@ -16,9 +16,18 @@ int epoch_at(const Board *board, double time_s) {
     return low;
 }
 
-static double cap_w(const Epoch *epoch) {
-    u32 limit_mw = epoch->limit_mw;
-    return (limit_mw < epoch->other_limit_mw ? limit_mw : epoch->other_limit_mw) / 1000.0;
+/* The lowest of the host's limit, another authority's, and what the module's leaves the GPU. */
+static u32 cap_mw(const Board *board, const Epoch *epoch) {
+    u32 limit_mw = epoch->limit_mw, beside_mw = (u32)(fmax(0.0, board->module_w) * 1000.0);
+    if (epoch->other_limit_mw < limit_mw)
+        limit_mw = epoch->other_limit_mw;
+    if (board->module_limit_max_mw && epoch->module_limit_mw < limit_mw + beside_mw)
+        limit_mw = epoch->module_limit_mw > beside_mw ? epoch->module_limit_mw - beside_mw : 0;
+    return limit_mw;
+}
+
+static double cap_w(const Board *board, const Epoch *epoch) {
+    return cap_mw(board, epoch) / 1000.0;
 }
 
 u32 clock_at_most(const u32 *clocks, int count, u32 wanted) {
@@ -45,7 +54,7 @@ static double drawn_w(const Board *board, const Epoch *epoch, double load_w) {
     if (board->clock_scales_power && fastest && load_w > board->idle_w)
         load_w = board->idle_w +
                  (load_w - board->idle_w) * allowed_mhz(board, epoch) / (double)fastest;
-    return fmin(load_w, cap_w(epoch));
+    return fmin(load_w, cap_w(board, epoch));
 }
 
 /* Energy of one pass of the load, from its begin to `time_s` into it. */
@@ -113,8 +122,7 @@ double power_w(const Board *board, double time_s) {
 }
 
 u32 enforced_mw(const Board *board, double time_s) {
-    const Epoch *epoch = &board->epoch[epoch_at(board, time_s)];
-    return epoch->limit_mw < epoch->other_limit_mw ? epoch->limit_mw : epoch->other_limit_mw;
+    return cap_mw(board, &board->epoch[epoch_at(board, time_s)]);
 }
 
 u32 sm_clock_mhz(const Board *board, double time_s) {
@@ -128,8 +136,8 @@ u32 sm_clock_mhz(const Board *board, double time_s) {
                              epoch->sm_min_mhz > slowest ? epoch->sm_min_mhz : slowest);
     }
     double clock = allowed_mhz(board, epoch);
-    if (wanted_w > cap_w(epoch)) /* the limit overrides a lock */
-        clock *= cap_w(epoch) / wanted_w;
+    if (wanted_w > cap_w(board, epoch)) /* the limit overrides a lock */
+        clock *= cap_w(board, epoch) / wanted_w;
     return clock_at_most(clocks, count, (u32)clock);
 }
 
@@ -170,10 +178,12 @@ int epoch_from(Board *board, double time_s) {
 
 void revert(Board *board, double time_s) {
     board->limit_requested_mw = board->limit_default_mw;
+    board->module_limit_requested_mw = board->module_limit_default_mw;
     memset(board->profiles_requested, 0, sizeof board->profiles_requested);
     for (int i = epoch_from(board, time_s); i < board->epochs; i++) {
         Epoch *epoch = &board->epoch[i];
         epoch->limit_mw = board->limit_default_mw;
+        epoch->module_limit_mw = board->module_limit_default_mw;
         epoch->sm_min_mhz = epoch->sm_max_mhz = 0;
         epoch->memory_min_mhz = epoch->memory_max_mhz = 0;
     }

@@ -26,6 +26,21 @@ static nvmlReturn_t set_limit(Call *call, u32 limit_mw) {
     return NVML_SUCCESS;
 }
 
+static nvmlReturn_t set_module_limit(Call *call, u32 limit_mw) {
+    Board *board = call->board;
+    if (!board->module_limit_max_mw)
+        return NVML_ERROR_NOT_SUPPORTED;
+    limit_mw = (u32)clamped(call, limit_mw);
+    if (limit_mw < board->module_limit_min_mw || limit_mw > board->module_limit_max_mw)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    if (call->rule->lies)
+        return NVML_SUCCESS;
+    board->module_limit_requested_mw = limit_mw;
+    for (int i = epoch_from(board, call->now_s + call->rule->latency_s); i < board->epochs; i++)
+        board->epoch[i].module_limit_mw = limit_mw;
+    return NVML_SUCCESS;
+}
+
 EXPORT nvmlReturn_t nvmlDeviceSetPowerManagementLimit(nvmlDevice_t device, u32 limit_mw) {
     Call call;
     nvmlReturn_t code = begin(&call, F_nvmlDeviceSetPowerManagementLimit, device);
@@ -42,10 +57,11 @@ EXPORT nvmlReturn_t nvmlDeviceSetPowerManagementLimit_v2(nvmlDevice_t device,
     nvmlReturn_t code = begin(&call, F_nvmlDeviceSetPowerManagementLimit_v2, device);
     if (!code && limit->version != (sizeof *limit | 2u << 24))
         code = NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    else if (!code && limit->scope != 0)
+    else if (!code && limit->scope > 1)
         code = NVML_ERROR_NOT_SUPPORTED;
     if (!code)
-        code = set_limit(&call, limit->limit_mw);
+        code = limit->scope ? set_module_limit(&call, limit->limit_mw)
+                            : set_limit(&call, limit->limit_mw);
     return end_write(&call, code, limit->limit_mw, limit->scope);
 }
 

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define FAKE_MAGIC 0x4c4a4e56u
-#define FAKE_VERSION 1u
+#define FAKE_VERSION 2u
 
 enum {
     MAX_BOARDS = 16,
@@ -45,6 +45,8 @@ typedef struct {
     uint32_t sm_max_mhz;
     uint32_t memory_min_mhz;
     uint32_t memory_max_mhz;
+    uint32_t module_limit_mw; /* of the GPU and what is beside it on the module */
+    uint32_t padding;
 } Epoch;
 
 /* How one function behaves. */
@@ -97,6 +99,12 @@ typedef struct {
     uint32_t limit_max_mw;
     uint32_t limit_default_mw;
     uint32_t limit_requested_mw;
+    uint32_t module_limit_min_mw; /* 0: the module has no limit of its own */
+    uint32_t module_limit_max_mw;
+    uint32_t module_limit_default_mw;
+    uint32_t module_limit_requested_mw;
+    int32_t power_smoothing; /* -1: the board has none */
+    int32_t spare;
     int32_t persistence;
     int32_t instances; /* MIG; 0: off */
     int32_t temperature_c;
