@@ -6,8 +6,10 @@ Assumptions of the interval (95 %, rather kept too often than too seldom):
   where a tick lies between two looks is uniform. Jitter of ticks does not matter.
 - The edges of the window are like its inside (`counting`), but for a jump of power right at them.
 - Between two looks at the power it changes once, at a uniform time (`course`).
-- A sensor that is held sees a part of each period that is not known, and loads are not in step
-  with it. Where a counter shows that they are, or may be, the window is flagged `beating`.
+- A sensor that is held sees a part of each period that is not known: its values are samples, and
+  judge by their differences what they do not see (`held`). Loads are not in step with it. Where a
+  counter shows that they are, or nothing shows that they are not, the window is flagged `beating`.
+- What is judged from few ticks or values has Student's distribution.
 - A gain of counter or sensor is not in the interval: it cancels in comparisons on one board, and
   is given as `calibration` where totals matter (boards differ by about 5 %: arXiv 2312.02741).
 """

@@ -178,7 +178,7 @@ class _Samples:
         second_w2 = float(np.mean((value_w[2:] - value_w[:-2]) ** 2))
         slow = min(1.0, max(0.0, second_w2 / next_w2 - 1.0))
         slow *= count / (count + _DOUBTED)  # few differences tell it badly
-        self.alike = _alike(off_w)
+        self.alike = repeats(off_w)
         self.fast_w2 = (1.0 - slow) * (1.0 - _SEEN) * float(np.var(value_w, ddof=1))
         self._slow_w2 = slow * next_w2
 
@@ -230,7 +230,7 @@ def _bends(value_w: Floats, off_w2: float) -> bool:
     return not straight and rest_w2 > (_BENDS_PART * float(np.ptp(value_w))) ** 2
 
 
-def _alike(off_w: Floats) -> float:
+def repeats(off_w: Floats) -> float:
     """Return how many values stand for one, as they repeat: 1 where they do not.
 
     A load in step with the sensor shows the same few phases again and again, and what was missed
