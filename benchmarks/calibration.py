@@ -14,7 +14,7 @@ import numpy as np
 
 from calibration_cases import Group, groups
 from calibration_fit import Fit, Floats, fit
-from data_root import data_root
+from data_root import needed_root
 from report import Report
 
 TIME_TARGET, POWER_TARGET = 0.06, 0.08
@@ -89,9 +89,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="keep the result")
     arguments = parser.parse_args()
-    root = data_root()
-    if root is None:
-        raise SystemExit("no public measurements here: set LOWJOULE_DATA to their folder")
+    root = needed_root()
     report = Report("calibration", "Calibration of the simulated GPUs")
     scores = [score(group) for group in groups(root)]
     _tell(report, scores)

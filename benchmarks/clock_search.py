@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from data_root import data_root
+from data_root import needed_root
 from lowjoule.objectives import EDS, Energy, Objective
 from lowjoule.tuning.just_in_time import JustInTime
 from lowjoule.tuning.linear import LinearSearch
@@ -81,9 +81,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="keep the result")
     options = parser.parse_args()
-    root = data_root()
-    if root is None:
-        raise SystemExit("no measurements here: set LOWJOULE_DATA to their folder")
+    root = needed_root()
     report = Report("clock_search", "Searches of clocks on published measurements (replayed)")
     groups = sets(root)
     for noise in (0.0, NOISE):

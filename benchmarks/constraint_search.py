@@ -16,7 +16,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from data_root import data_root
+from data_root import needed_root
 from lowjoule.errors import InfeasibleError
 from lowjoule.knobs import POWER_LIMIT
 from lowjoule.objectives import EDS, Energy, Power, Slowdown
@@ -111,9 +111,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--write", action="store_true", help="keep the result")
     options = parser.parse_args()
-    root = data_root()
-    if root is None:
-        raise SystemExit("no measurements here: set LOWJOULE_DATA to their folder")
+    root = needed_root()
     report = Report("constraint_search", "Searches under constraints on the Zeus traces (replayed)")
     tables = zeus_tables(root)
     objectives: list[Objective] = [EDS(0.5), Energy()]

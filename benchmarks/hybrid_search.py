@@ -22,7 +22,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from constraint_search import bound_of
-from data_root import data_root
+from data_root import needed_root
 from gaussian_search import GaussianSearch
 from hill_climb import HillClimb
 from hybrid_cases import (
@@ -48,9 +48,8 @@ from lowjoule.tuning import (
     Problem,
     RandomSearch,
     Search,
+    modelled,
 )
-from lowjoule.tuning import hybrid as hybrid_module
-from lowjoule.tuning import linear as linear_module
 from lowjoule.tuning.belief import Scatter
 from prediction_tasks import zeus
 from recorded_tables import Table, run_search, smoothed, zeus_tables
@@ -275,8 +274,8 @@ def sensitivity(report: Report, clean: list[Case], raw: list[Case], seeds: int) 
         row("doubt", f"{value:.3g}", scatter=Scatter(doubt=value))
         with changed(prior, "LEFT", prior.LEFT * factor):
             row("LEFT", f"{prior.LEFT:.3g}")
-        value = 1.0 + (linear_module.CLOSE_WORTH - 1.0) * factor
-        with changed(hybrid_module, "CLOSE_WORTH", value):
+        value = 1.0 + (modelled.CLOSE_WORTH - 1.0) * factor
+        with changed(modelled, "CLOSE_WORTH", value):
             row("CLOSE_WORTH", f"{value:.3g}")
         row("draws at most", f"{round(14 * factor)}", max_draws=round(14 * factor))
     short = ["mean", "95th", "worst", "draws"]
@@ -435,9 +434,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--write", action="store_true", help="keep the result")
     options = parser.parse_args()
-    root = data_root()
-    if root is None:
-        raise SystemExit("no measurements here: set LOWJOULE_DATA to their folder")
+    root = needed_root()
     report = Report("hybrid_search", "The offline-online hybrid (replayed and simulated)")
     zeus_parts(report, root, options.seeds)
     four_knobs(report)

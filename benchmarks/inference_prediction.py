@@ -17,7 +17,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from data_root import data_root
+from data_root import needed_root
 from lowjoule.prediction.inference import Deployment, InferencePredictor, Served
 from lowjoule.workloads import DeviceFigures
 from report import Report
@@ -158,9 +158,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="keep the result")
     options = parser.parse_args()
-    root = data_root()
-    if root is None:
-        raise SystemExit("no measurements here: set LOWJOULE_DATA to their folder")
+    root = needed_root()
     served = read(root / "mlenergy_v3" / "leaderboard_v3_configurations.csv")
     report = Report("inference_prediction", "Tokens of served models never seen (published data)")
     report.say(

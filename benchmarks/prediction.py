@@ -19,7 +19,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from data_root import data_root
+from data_root import needed_root
 from lowjoule.knobs import Space, standard_knob
 from lowjoule.prediction import Predictor, Recipe, baseline, gaussian, learning, neighbours
 from lowjoule.prediction.boosted import GROWTHS, available
@@ -247,9 +247,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="keep the result")
     options = parser.parse_args()
-    root = data_root()
-    if root is None:
-        raise SystemExit("no measurements here: set LOWJOULE_DATA to their folder")
+    root = needed_root()
     if not available():
         raise SystemExit("no XGBoost here: pip install 'lowjoule[predict]'")
     report = Report("prediction", "Offline prediction of tasks never seen (replayed)")

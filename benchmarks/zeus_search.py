@@ -17,11 +17,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from data_root import data_root
+from data_root import needed_root
 from gaussian_search import GaussianSearch
 from hill_climb import HillClimb
 from lowjoule.objectives import EDS
-from lowjoule.tuning import linear
+from lowjoule.tuning import linear, modelled
 from lowjoule.tuning.exhaustive import ExhaustiveSearch
 from lowjoule.tuning.linear import LinearSearch
 from lowjoule.tuning.random_search import RandomSearch
@@ -204,7 +204,8 @@ def sensitivity(report: Report, pool: ProcessPoolExecutor, tables: list[Table], 
     for draws in (7, 21):
         cells = score(pool, tables, partial(linear_search, draws=draws), seeds=seeds).cells()
         rows.append(["max_draws", str(draws), *cells])
-    for name, value in (("WORSE_SD", linear.WORSE_SD), ("CLOSE_WORTH", linear.CLOSE_WORTH)):
+    for name, module in _HOMES.items():
+        value = getattr(module, name)
         for factor in (0.5, 1.5):
             changed_to = value * factor if name == "WORSE_SD" else 1.0 + (value - 1.0) * factor
             make = partial(_with_constant, name=name, value=changed_to)
@@ -217,9 +218,13 @@ def _with_option(problem: Problem, seed: int, *, name: str, value: float) -> Sea
     return linear_search(problem, seed, **{name: value})  # type: ignore[arg-type]
 
 
+_HOMES = {"WORSE_SD": linear, "CLOSE_WORTH": modelled}
+
+
 def _with_constant(problem: Problem, seed: int, *, name: str, value: float) -> Search:
     """Return the search, with a constant of its module changed in this process."""
-    original = getattr(linear, name)
+    module = _HOMES[name]
+    original = getattr(module, name)
     search = linear_search(problem, seed)
 
     class Changed:
@@ -230,11 +235,11 @@ def _with_constant(problem: Problem, seed: int, *, name: str, value: float) -> S
 
         @staticmethod
         def ask() -> object:
-            setattr(linear, name, value)
+            setattr(module, name, value)
             try:
                 return search.ask()
             finally:
-                setattr(linear, name, original)
+                setattr(module, name, original)
 
     return Changed()  # type: ignore[return-value]
 
@@ -259,9 +264,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--write", action="store_true", help="keep the result")
     options = parser.parse_args()
-    root = data_root()
-    if root is None:
-        raise SystemExit("no measurements here: set LOWJOULE_DATA to their folder")
+    root = needed_root()
     report = Report("zeus_search", "Searches on the Zeus traces (replayed)")
     tables = zeus_tables(root)
     smooth = smoothed(tables)

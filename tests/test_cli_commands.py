@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from called import Capture, found, refused, said
 from lowjoule.cli.main import cli, main
 
 TABLE = """workload,unit,power_limit_w,batch_size,time_s,energy_j
@@ -21,33 +21,12 @@ job,epoch,300,64,15,3600
 <b>other</b>,epoch,200,64,14,3900
 """
 
-Capture = pytest.CaptureFixture[str]
-
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "runs.csv"
     path.write_text(TABLE)
     return path
-
-
-def said(capsys: Capture, *arguments: str) -> str:
-    assert main(list(arguments)) == 0, capsys.readouterr().err
-    return capsys.readouterr().out
-
-
-def found(capsys: Capture, *arguments: str) -> dict[str, Any]:
-    value = json.loads(said(capsys, *arguments, "--json"))
-    assert isinstance(value, dict)
-    return value
-
-
-def refused(capsys: Capture, *arguments: str) -> str:
-    assert main(list(arguments)) == 2
-    seen = capsys.readouterr()
-    assert seen.out == ""
-    assert "Traceback" not in seen.err
-    return seen.err.strip().splitlines()[-1]
 
 
 def test_the_frontier_of_a_table(path: Path, capsys: Capture) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from called import Capture, found, refused
 from lowjoule.cli.main import main
 from prediction_made import limit_and_batch, made
 
-Capture = pytest.CaptureFixture[str]
 BOARD = "NVIDIA A40"
 
 
@@ -36,23 +34,6 @@ def saved(table: Path) -> Path:
     options = ["--device", "a40", "--tasks", str(table), "--save", str(path), "--json"]
     assert main(["predict", "resnet50", *options]) == 0
     return path
-
-
-def found(capsys: Capture, *arguments: str) -> dict[str, Any]:
-    code = main([*arguments, "--json"])
-    seen = capsys.readouterr()
-    assert code == 0, seen.err
-    value = json.loads(seen.out)
-    assert isinstance(value, dict)
-    return value
-
-
-def refused(capsys: Capture, *arguments: str) -> str:
-    assert main(list(arguments)) == 2
-    seen = capsys.readouterr()
-    assert seen.out == ""
-    assert "Traceback" not in seen.err
-    return seen.err.strip().splitlines()[-1]
 
 
 def test_a_board_that_is_not_here(saved: Path, capsys: Capture) -> None:
@@ -201,3 +182,20 @@ def test_an_evaluation_in_the_terminal_and_as_a_page(
     page = tmp_path / "page.html"
     assert main([*options, "--html", str(page)]) == 0
     assert page.read_text(encoding="utf-8").count("<svg") == 3
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_any_work(
+    table: Path, capsys: Capture
+) -> None:
+    there = str(table.parent / "no folder" / "page")
+    options = ("predict", "resnet50", "--device", "a40", "--tasks", str(table))
+    for words in (
+        (*options, "--html", there),
+        (*options, "--save", there),
+        ("evaluate", str(table), "--html", there),
+    ):
+        assert main(list(words)) == 2
+        seen = capsys.readouterr()
+        assert "nothing can be written to" in seen.err
+        assert "learning from" not in seen.err
+        assert "tasks of" not in seen.err

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowjoule.cli.main import main
+from lowjoule.cli.tune import LearnedFrom
 from lowjoule.devices.interface import WorkDevice
 from lowjoule.devices.registry import OpenOptions, open_device
 from lowjoule.errors import InfeasibleError
@@ -162,3 +163,15 @@ def test_the_command_starts_from_a_saved_predictor(
     assert main([*words, "--search", "hybrid"]) == 0
     assert main([*words, "--search", "random"]) == 2
     assert "does not concern the random search" in capsys.readouterr().err
+
+
+def test_what_is_known_is_learned_once_however_often_a_search_begins() -> None:
+    device = board()
+    workload = device.workload("resnet50")
+    known = LearnedFrom(device, workload)
+    space = device.joint_space(workload).free(["power_limit"])
+    priors = []
+    for _ in range(2):
+        known.search(problem(space, EDS()))
+        priors.append(known._known)
+    assert priors[0] is priors[1] is not None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lowjoule.cli.options import html_option, json_option, names, pairs, ratio
+from lowjoule.cli.options import html_option, json_option, names, ratio, table_options
 
 if TYPE_CHECKING:
     from lowjoule.prediction.evaluation import Split
@@ -71,22 +71,7 @@ LEFT_OUT = ("model", "device", "both")
 @click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of random numbers."
 )
-@click.option(
-    "--column",
-    "columns",
-    multiple=True,
-    metavar="OURS=THEIRS",
-    callback=pairs,
-    help="Which column of a table is which, like time_s=duration. May be repeated.",
-)
-@click.option(
-    "--default",
-    "default",
-    multiple=True,
-    metavar="KNOB=VALUE",
-    callback=pairs,
-    help="Another default of a knob, like batch_size=64. May be repeated.",
-)
+@table_options
 @html_option
 @json_option
 def evaluate(
@@ -110,11 +95,13 @@ def evaluate(
     the default, the offline choice and every search are compared at equal trials.
     """
     from lowjoule.cli import console
+    from lowjoule.cli.delivery import check_place, is_for_people
     from lowjoule.cli.learning import measured_tasks
     from lowjoule.objectives import parse_objective
     from lowjoule.reports.evaluation import EvaluationReport
     from lowjoule.tuning import evaluation
 
+    check_place(html)
     tasks = measured_tasks(places, columns=columns, default=default, pattern=pattern)
     splits = _splits(tasks, leave_out)
     made = _searches(wanted, trials, seed)
@@ -134,12 +121,7 @@ def evaluate(
         left_out=_WORDS[leave_out],
         notes=tuple(f"no {name} search: {why}" for name, why in found.refused.items()),
     )
-    if html is not None:
-        report.page().write(html)
-        console.show_progress(f"wrote {html}")
-    if as_json:
-        console.emit_json(report.to_dict())
-    elif html is None:
+    if is_for_people(report, html, as_json=as_json):
         for listing in (report.accuracy(), report.intervals(), report.searches(), report.models()):
             console.print_listing(listing)
         console.print_sentences(report.sentences())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lowjoule.cli.options import json_option, pairs
+from lowjoule.cli.options import column_option, json_option
 
 if TYPE_CHECKING:
     from lowjoule.store import Record
@@ -16,14 +16,7 @@ if TYPE_CHECKING:
 @click.command("import")
 @click.argument("table", type=click.Path(dir_okay=False))
 @click.option("--workload", metavar="NAME", help="Import this workload of the table alone.")
-@click.option(
-    "--column",
-    "columns",
-    multiple=True,
-    metavar="OURS=THEIRS",
-    callback=pairs,
-    help="Which column of the table is which, like time_s=duration. May be repeated.",
-)
+@column_option
 @click.option("--store", metavar="PLACE", help="The store: a path or a database URL.")
 @json_option
 def import_command(

@@ -104,6 +104,25 @@ def names(
     return found
 
 
+_COLUMN_OPTION = click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="OURS=THEIRS",
+    callback=pairs,
+    help="Which column of a table is which, like time_s=duration. May be repeated.",
+)
+_TABLE_OPTIONS = (
+    _COLUMN_OPTION,
+    click.option(
+        "--default",
+        "default",
+        multiple=True,
+        metavar="KNOB=VALUE",
+        callback=pairs,
+        help="Another default of a knob, like batch_size=64. May be repeated.",
+    ),
+)
 _WHICH_OPTIONS = (
     click.option(
         "--device",
@@ -117,22 +136,7 @@ _WHICH_OPTIONS = (
         metavar="NAME",
         help="What is run; may be left out where the device knows one alone.",
     ),
-    click.option(
-        "--column",
-        "columns",
-        multiple=True,
-        metavar="OURS=THEIRS",
-        callback=pairs,
-        help="Which column of a table is which, like time_s=duration. May be repeated.",
-    ),
-    click.option(
-        "--default",
-        "default",
-        multiple=True,
-        metavar="KNOB=VALUE",
-        callback=pairs,
-        help="Another default of a knob, like batch_size=64. May be repeated.",
-    ),
+    *_TABLE_OPTIONS,
 )
 _RANDOM_OPTIONS = (
     click.option(
@@ -192,6 +196,16 @@ def _chosen(command: F) -> F:
         return command(device=choice, **others)
 
     return with_choice  # type: ignore[return-value]
+
+
+def column_option(command: F) -> F:
+    """Add `--column` (argument `columns`, a mapping)."""
+    return _with(command, (_COLUMN_OPTION,))
+
+
+def table_options(command: F) -> F:
+    """Add `--column` and `--default` (arguments `columns` and `default`, mappings)."""
+    return _with(command, _TABLE_OPTIONS)
 
 
 def objective_options(command: F) -> F:

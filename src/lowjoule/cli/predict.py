@@ -14,7 +14,7 @@ from lowjoule.cli.options import (
     knobs_option,
     objective_on,
     objective_options,
-    pairs,
+    table_options,
 )
 
 if TYPE_CHECKING:
@@ -53,22 +53,7 @@ if TYPE_CHECKING:
 @click.option("--store", metavar="PLACE", help="Learn from this store: a path or a database URL.")
 @click.option("--predictor", metavar="FILE", help="Use a predictor that --save wrote.")
 @click.option("--save", metavar="FILE", help="Keep what was learned in this file.")
-@click.option(
-    "--column",
-    "columns",
-    multiple=True,
-    metavar="OURS=THEIRS",
-    callback=pairs,
-    help="Which column of a table is which, like time_s=duration. May be repeated.",
-)
-@click.option(
-    "--default",
-    "default",
-    multiple=True,
-    metavar="KNOB=VALUE",
-    callback=pairs,
-    help="Another default of a knob, like batch_size=64. May be repeated.",
-)
+@table_options
 @objective_options
 @knobs_option
 @html_option
@@ -95,10 +80,13 @@ def predict(
     (its anchors). Says which settings to measure to make it better.
     """
     from lowjoule.cli import console
+    from lowjoule.cli.delivery import check_place, is_for_people
     from lowjoule.objectives import parse_constraint
     from lowjoule.prediction.target import Target
     from lowjoule.reports.prediction import Asked, PredictionReport
 
+    check_place(html)
+    check_place(save)
     bounds = [parse_constraint(text) for text in constraints]
     opened = _open(board, columns, default)
     table = None if anchors is None else _read(anchors, columns, workload)
@@ -122,12 +110,7 @@ def predict(
         wanted=_wanted(target, told),
         notes=(*notes, *more),
     )
-    if html is not None:
-        report.page().write(html)
-        console.show_progress(f"wrote {html}")
-    if as_json:
-        console.emit_json(report.to_dict())
-    elif html is None:
+    if is_for_people(report, html, as_json=as_json):
         console.print_chart(report.figure())
         console.print_listing(report.listing())
         console.print_sentences(report.sentences())

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from lowjoule.cli.console import emit_json, show_progress
+from lowjoule.cli.console import show_progress
+from lowjoule.cli.delivery import Report, check_place, is_for_people
 from lowjoule.cli.options import (
     DeviceChoice,
     html_option,
@@ -24,22 +25,9 @@ if TYPE_CHECKING:
     from lowjoule.knobs import Space
     from lowjoule.objectives import Constraint, Objective
     from lowjoule.profile import Profile
-    from lowjoule.reports.page import Page
     from lowjoule.workloads import Workload
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class Report(Protocol):
-    """What is told of a profile."""
-
-    def page(self) -> Page:
-        """Return it as a page."""
-        ...
-
-    def to_dict(self) -> dict[str, object]:
-        """Return its JSON form."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +62,8 @@ class Asked:
         """
         from lowjoule.knobs import turnable
         from lowjoule.objectives import parse_constraint
-        from lowjoule.sink import Sink
 
-        if self.html is not None:
-            Sink(self.html).check()
+        check_place(self.html)
         bounds = tuple(parse_constraint(text) for text in self.constraints)
         device, workload = self.device.open()
         joint = device.joint_space(workload)
@@ -100,12 +86,7 @@ class Asked:
 
     def is_for_people(self, report: Report) -> bool:
         """Write the page and the JSON that were asked for; True where neither was."""
-        if self.html is not None:
-            report.page().write(self.html)
-            show_progress(f"wrote {self.html}")
-        if self.as_json:
-            emit_json(report.to_dict())
-        return self.html is None and not self.as_json
+        return is_for_people(report, self.html, as_json=self.as_json)
 
 
 def survey_options(command: F) -> F:

@@ -22,8 +22,10 @@ from lowjoule.cli.options import (
 if TYPE_CHECKING:
     from lowjoule.cli.advising import Board, BoardAdvice
     from lowjoule.devices.interface import Device, WorkDevice
+    from lowjoule.knobs import Space
     from lowjoule.store import Store
     from lowjoule.tuning.driver import Driver, SearchFactory, Tried
+    from lowjoule.tuning.knowledge import Knowledge
     from lowjoule.tuning.result import TuneResult
     from lowjoule.tuning.search import Problem, Search
     from lowjoule.workloads import Workload
@@ -183,33 +185,40 @@ def _keep(driver: Driver, store: Store, seed: int) -> str:
     return f"{added} of {len(records)} trials are new in {store.name}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LearnedFrom:
-    """Where the hybrid search learns from: a saved predictor, else a store, else the catalogue."""
+    """Where the hybrid search learns from: a saved predictor, else a store, else the catalogue.
+
+    It learns when the first search begins; those that follow as the board drifts know the same.
+    """
 
     device: WorkDevice
     workload: Workload
     predictor_file: str | None = None
     store: Store | None = None
+    _known: Knowledge | None = None
 
     def search(self, problem: Problem) -> Search:
         """Return the hybrid search for `problem`."""
+        from lowjoule.tuning.hybrid import HybridSearch
+
+        if self._known is None:
+            self._known = self._learn(problem.space)
+        return HybridSearch(problem, self._known)
+
+    def _learn(self, space: Space) -> Knowledge:
         from pathlib import Path
 
-        from lowjoule.prediction.saving import load
-        from lowjoule.prediction.stored import tasks_of
-        from lowjoule.tuning.hybrid import HybridSearch
+        from lowjoule.prediction import load, tasks_of
         from lowjoule.tuning.knowledge import knowledge_of, surveyed_tasks
 
         if self.predictor_file is not None:
             predictor = load(Path(self.predictor_file))
-            return HybridSearch(
-                problem, knowledge_of(self.device, self.workload, predictor=predictor)
-            )
-        turned = [knob.name for knob in problem.space.knobs if len(knob.values) > 1]
+            return knowledge_of(self.device, self.workload, predictor=predictor)
+        turned = [knob.name for knob in space.knobs if len(knob.values) > 1]
         tasks = surveyed_tasks(self.device, self.workload, turned)
         tasks += [] if self.store is None else tasks_of(self.store)
-        return HybridSearch(problem, knowledge_of(self.device, self.workload, tasks=tasks))
+        return knowledge_of(self.device, self.workload, tasks=tasks)
 
 
 def search_factory(name: str, draws: int | None, seed: int, hybrid: SearchFactory) -> SearchFactory:

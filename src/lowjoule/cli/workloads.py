@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lowjoule.cli.options import DeviceChoice, json_option, pairs
+from lowjoule.cli.options import DeviceChoice, column_option, json_option
 
 if TYPE_CHECKING:
     from lowjoule.reports.listing import Listing
@@ -17,14 +17,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("name", required=False)
 @click.option("--device", "spec", metavar="KIND:NAME", help="List what this device can run.")
-@click.option(
-    "--column",
-    "columns",
-    multiple=True,
-    metavar="OURS=THEIRS",
-    callback=pairs,
-    help="Which column of a table is which, like time_s=duration. May be repeated.",
-)
+@column_option
 @json_option
 def workloads(name: str | None, spec: str | None, columns: dict[str, str], as_json: bool) -> None:
     """List the workloads that can be named, or tell all about NAME.

@@ -65,7 +65,7 @@ def feasibility(prediction: Prediction, constraints: Sequence[Constraint]) -> Fe
         here = one.excess(middle, base)
         if one.needs_baseline:
             # the default has no interval against itself
-            low, high = (np.where(_home(profile), here, end) for end in (low, high))
+            low, high = (np.where(profile.at_default(), here, end) for end in (low, high))
         worst = np.maximum(np.maximum(low, high), here)
         best = np.minimum(np.minimum(low, high), here)
         for mask, excess in zip(kept, (worst, here, best), strict=True):
@@ -73,14 +73,6 @@ def feasibility(prediction: Prediction, constraints: Sequence[Constraint]) -> Fe
     surely, likely, perhaps = kept
     known = measured(profile)
     return Feasibility(np.where(known, likely, surely), likely, np.where(known, likely, perhaps))
-
-
-def _home(profile: Profile) -> Mask:
-    """Return which rows are at the default."""
-    keep = np.ones(len(profile), dtype=np.bool_)
-    for name, value in (profile.default or {}).items():
-        keep &= profile.settings[name] == value
-    return keep
 
 
 def measured(profile: Profile) -> Mask:

@@ -22,11 +22,15 @@ from numpy.typing import NDArray
 from lowjoule.errors import InvalidValueError
 from lowjoule.prediction.intervals import Calibration, calibrate
 from lowjoule.workloads import DeviceFigures
+from lowjoule.workloads.precision import WIDTH_BYTES
 
 Floats = NDArray[np.float64]
 
 # Bytes a weight; MXFP4 shares an 8-bit scale among 32 values of 4 bits (OCP MX specification).
-WIDTH_BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0, "mxfp4": 4.25 / 8}
+WEIGHT_BYTES = {
+    **{name: WIDTH_BYTES[name] for name in ("fp32", "bf16", "fp16", "fp8", "int8")},
+    "mxfp4": 4.25 / 8,
+}
 _FIGURES = ("time", "energy")
 _LEVELS = 3  # of departures: model, service, deployment
 # Starting amplitudes (variances of logarithms): constant, linear, smooth, its length, then level
@@ -61,9 +65,9 @@ class Deployment:
     data_parallel: int = 1
 
     def __post_init__(self) -> None:
-        if self.precision not in WIDTH_BYTES:
+        if self.precision not in WEIGHT_BYTES:
             raise InvalidValueError(
-                f"a precision of {self.precision!r}", cure=f"use one of {', '.join(WIDTH_BYTES)}"
+                f"a precision of {self.precision!r}", cure=f"use one of {', '.join(WEIGHT_BYTES)}"
             )
         board = self.device
         known = (board.bandwidth_bytes_per_s, board.operations_per_s, board.memory_bytes)
@@ -85,7 +89,7 @@ class Deployment:
         board = self.device
         bandwidth = (board.bandwidth_bytes_per_s or 1.0) * self.gpus
         rate = (board.operations_per_s or 1.0) * self.gpus
-        width = WIDTH_BYTES[self.precision]
+        width = WEIGHT_BYTES[self.precision]
         active = self.active_parameters / self.parameters
         # independent tokens each use their share of the weights
         touched = self.active_parameters + (self.parameters - self.active_parameters) * (

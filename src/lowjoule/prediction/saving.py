@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -26,6 +25,7 @@ from lowjoule.prediction.learning import Joint
 from lowjoule.prediction.members import FEATURES, Pair, Recipe, State
 from lowjoule.prediction.neighbours import Neighbours
 from lowjoule.prediction.predictor import Predictor
+from lowjoule.sink import Sink
 
 FORMAT = "lowjoule predictor"
 VERSION = 2
@@ -43,17 +43,7 @@ def save(predictor: Predictor, path: Path) -> None:
 
     Raises `InvalidValueError` where it cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        try:
-            temporary.write_text(text_of(predictor), encoding="utf-8")
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise InvalidValueError(
-            f"{path} cannot be written ({error.strerror})", cure="give a path in a writable folder"
-        ) from None
+    Sink(path).write(text_of(predictor))
 
 
 def load(path: Path) -> Predictor:

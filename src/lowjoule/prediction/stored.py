@@ -16,10 +16,10 @@ from lowjoule.prediction.features import KNOBS, MeasuredTask
 from lowjoule.prediction.tasks import prepare
 from lowjoule.profile import Profile
 from lowjoule.source import Source
-from lowjoule.workloads import Signature, Workload, WorkUnit, load, names
+from lowjoule.workloads import Signature, Workload, load, names
 
 if TYPE_CHECKING:
-    from lowjoule.store import Kind, Record, Store
+    from lowjoule.store import Record, Store
 
 
 def tasks_of(store: Store) -> list[MeasuredTask]:
@@ -36,7 +36,7 @@ def tasks_of(store: Store) -> list[MeasuredTask]:
     found: list[MeasuredTask] = []
     for kind in store.kinds():
         if kind.source != Source.PREDICTED.value:
-            parts = list(_parts(_records(store, kind)))
+            parts = list(_parts(store.records_of(kind)))
             tasks = (_task(part, alone=len(parts) == 1) for part in parts)
             found += [task for task in tasks if task is not None]
     return found
@@ -79,17 +79,6 @@ def signature_of(records: Sequence[Record]) -> Signature:
         device=told.device or published_figures(one.device_model, workload),
         activity=told.activity,
         default=told.default,
-    )
-
-
-def _records(store: Store, kind: Kind) -> list[Record]:
-    return store.records(
-        device_model=kind.device_model,
-        device_uuid=kind.device_uuid,
-        workload=kind.workload,
-        signature=kind.signature,
-        source=Source(kind.source),
-        unit=WorkUnit(kind.unit),
     )
 
 

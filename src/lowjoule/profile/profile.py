@@ -208,7 +208,7 @@ class Profile:
     def reference(self) -> Reference | None:
         """The default's figures, the mean of its rows; None where they are not known."""
         if self._reference is None and self.default is not None:
-            rows = self._default_rows()
+            rows = self.at_default()
             if rows.any() and not self._unsaid(rows):
                 own_w = None if self.wait_power_w is None else float(self.wait_power_w[rows].mean())
                 price_w = np.broadcast_to(self.price_w, len(self))[rows]
@@ -220,7 +220,8 @@ class Profile:
                 )
         return self._reference
 
-    def _default_rows(self) -> NDArray[np.bool_]:
+    def at_default(self) -> NDArray[np.bool_]:
+        """Return which rows are at the default, by the knobs that it names; none without one."""
         default = self.default or Setting()
         shared = [name for name in default if name in self.settings]
         rows = np.full(len(self), bool(shared) or not self.settings)
@@ -244,7 +245,7 @@ class Profile:
             return reference.outcome(effective=effective)
         if self.default is None:
             return None
-        rows = self._default_rows()
+        rows = self.at_default()
         raise IncomparableError(
             f"the default {dict(self.default)} "
             + ("names several points" if rows.any() else "is not in the profile"),

@@ -21,6 +21,7 @@ from lowjoule.tuning.rehearsal import Rehearsal
 Floats = NDArray[np.float64]
 
 ERRORS = ("throughput", "power")
+_GAINS = ("gain", "net_gain", "net_energy", "net_time")
 _STEPS = 60  # points of a drawn distribution
 
 
@@ -88,7 +89,13 @@ class EvaluationReport:
 
     def ways(self) -> dict[str, dict[str, object]]:
         """Return what each way to choose came to, over all tasks."""
-        return {name: _way(results) for name, results in self.found.rehearsals.items()}
+        return {
+            name: {"trials": way.trials, "regret": way.regret, **way.gains}
+            for name, way in self._ways().items()
+        }
+
+    def _ways(self) -> dict[str, _Way]:
+        return {name: _Way.of(results) for name, results in self.found.rehearsals.items()}
 
     def sentences(self) -> list[str]:
         """Return the report in words."""
@@ -146,20 +153,15 @@ class EvaluationReport:
     def searches(self) -> Listing:
         """Return what each way to choose came to, a row a way."""
         columns = ("way", "trials", "regret", "90th", "worst", "gain", "net", "energy", "time")
-        rows = []
-        for name, results in self.found.rehearsals.items():
-            regret = summary([one.regret for one in results])
-            rows.append(
-                (
-                    name,
-                    f"{np.mean([one.trials for one in results]):.1f}",
-                    *(f"{regret[key]:.2%}" for key in ("mean", "p90", "worst")),
-                    *(
-                        f"{np.mean([getattr(one, key) for one in results]):.1%}"
-                        for key in ("gain", "net_gain", "net_energy", "net_time")
-                    ),
-                )
+        rows = [
+            (
+                name,
+                f"{way.trials:.1f}",
+                *(f"{way.regret[key]:.2%}" for key in ("mean", "p90", "worst")),
+                *(f"{value:.1%}" for value in way.gains.values()),
             )
+            for name, way in self._ways().items()
+        ]
         return Listing(
             title=f"{self.source.value.upper()}: {self.contest.objective.name} at equal trials; "
             "gain against the default, net of the trials; energy and time saved, net",
@@ -344,10 +346,7 @@ class EvaluationReport:
                     "chosen": dict(results[place].chosen),
                     "trials": results[place].trials,
                     "regret": results[place].regret,
-                    "gain": results[place].gain,
-                    "net_gain": results[place].net_gain,
-                    "net_energy": results[place].net_energy,
-                    "net_time": results[place].net_time,
+                    **{gain: getattr(results[place], gain) for gain in _GAINS},
                 }
                 for name, results in self.found.rehearsals.items()
             },
@@ -358,10 +357,18 @@ def _share(scores: Sequence[Scored], figure: int) -> float:
     return float(np.mean([one.inside[:, figure].mean() for one in scores]))
 
 
-def _way(results: Sequence[Rehearsal]) -> dict[str, object]:
-    names = ("gain", "net_gain", "net_energy", "net_time")
-    return {
-        "trials": float(np.mean([one.trials for one in results])),
-        "regret": summary([one.regret for one in results]),
-        **{name: float(np.mean([getattr(one, name) for one in results])) for name in names},
-    }
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """What a way to choose came to over all tasks: means, and the summary of its regrets."""
+
+    trials: float
+    regret: dict[str, float]
+    gains: dict[str, float]
+
+    @classmethod
+    def of(cls, results: Sequence[Rehearsal]) -> _Way:
+        return cls(
+            trials=float(np.mean([one.trials for one in results])),
+            regret=summary([one.regret for one in results]),
+            gains={n: float(np.mean([getattr(one, n) for one in results])) for n in _GAINS},
+        )

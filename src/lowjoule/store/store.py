@@ -224,10 +224,11 @@ class Store:
             "unit": unit,
         }
         kind = self._only_kind({k: str(v) for k, v in wanted.items() if v is not None})
-        records = self._of_knobs(self._of_kind(kind), None if knobs is None else frozenset(knobs))
+        records = self._of_knobs(self.records_of(kind), None if knobs is None else frozenset(knobs))
         return pooled(self._at(records, setting or {}), default=default)
 
-    def _of_kind(self, kind: Kind) -> list[Record]:
+    def records_of(self, kind: Kind) -> list[Record]:
+        """Return the records of `kind`, in the order in which they were kept."""
         return self.records(
             device_model=kind.device_model,
             device_uuid=kind.device_uuid,

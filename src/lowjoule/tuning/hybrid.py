@@ -16,8 +16,7 @@ from lowjoule.tuning.belief import Belief, Posterior, Rows, Scatter, Told, mixed
 from lowjoule.tuning.grid import coarse, lines_through
 from lowjoule.tuning.judgement import Believed, Judge, Judgement
 from lowjoule.tuning.knowledge import Knowledge
-from lowjoule.tuning.ledger import COLUMNS, Entry, scope_of
-from lowjoule.tuning.linear import CLOSE_WORTH
+from lowjoule.tuning.ledger import COLUMNS, Entry
 from lowjoule.tuning.modelled import ModelledSearch, believed_of
 from lowjoule.tuning.search import Problem
 from lowjoule.tuning.surface import Coordinates, Prior
@@ -136,14 +135,7 @@ class HybridSearch(ModelledSearch):
     def _pick(self, view: Judgement, gains: Floats) -> Setting | None:
         prices = self._prices(view)
         pays = self._pays(gains, prices) & ~self._settled(len(gains))
-        if not pays.any():
-            return None
-        worth = np.where(pays, gains, -1.0) / prices
-        close = np.flatnonzero(pays & (worth * CLOSE_WORTH >= worth.max())).tolist()
-        best = view.settings[view.best]
-        scopes = [scope_of(self._problem.space, best, view.settings[i]) for i in close]
-        cheapest = [i for i, scope in zip(close, scopes, strict=True) if scope == min(scopes)]
-        return view.settings[max(cheapest, key=lambda i: (worth[i], -i))]
+        return self._worthiest(view, pays, gains, prices) if pays.any() else None
 
     def _believed(self, entries: list[Entry]) -> Believed:
         none = np.empty(0, dtype=np.intp)

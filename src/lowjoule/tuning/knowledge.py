@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lowjoule.devices.figures import figures_of
@@ -16,7 +16,6 @@ from lowjoule.prediction.prior import TaskPrior, generic_prior, learned_prior
 from lowjoule.prediction.stored import without
 from lowjoule.source import Source
 from lowjoule.tuning.grid import coarse
-from lowjoule.tuning.search import Problem, Search
 from lowjoule.workloads import Activity, DeviceFigures, Workload
 
 _MOST_SURVEYED = 300  # settings of a task that are learned from: more change no figure of physics
@@ -95,14 +94,3 @@ def surveyed_tasks(
             continue
         found.append(task)
     return without(found, workload)
-
-
-def default_search(device: Device, workload: Workload) -> Callable[[Problem], Search]:
-    """Return what makes the search that is used where none is named: the hybrid, untaught."""
-
-    def search(problem: Problem) -> Search:
-        from lowjoule.tuning.hybrid import HybridSearch
-
-        return HybridSearch(problem, knowledge_of(device, workload))
-
-    return search

@@ -7,7 +7,7 @@ import numpy as np
 from lowjoule.knobs import Setting
 from lowjoule.objectives.objective import Floats
 from lowjoule.tuning.judgement import Believed, Judge, Judgement
-from lowjoule.tuning.ledger import Entry, scope_of
+from lowjoule.tuning.ledger import Entry
 from lowjoule.tuning.lines import behind_walls, unhemmed
 from lowjoule.tuning.modelled import ModelledSearch, believed_of
 from lowjoule.tuning.search import Problem
@@ -15,7 +15,6 @@ from lowjoule.tuning.surface import Prior
 
 # A search compares dozens of pairs: two standard deviations come up by chance, three hardly.
 WORSE_SD = 3.0
-CLOSE_WORTH = 1.25  # worths within a quarter are equal: the cheaper change goes first
 
 
 class LinearSearch(ModelledSearch):
@@ -99,11 +98,4 @@ class LinearSearch(ModelledSearch):
             walls = np.concatenate([worse, self._surface.coordinates.of(self._ledger.failed)])
             pays = self._pays(looked_for, prices) & unhemmed(rows, view.best, walls)
             pays[: view.told] = False
-        if not pays.any():
-            return None
-        worth = np.where(pays, np.maximum(gains, 0.0), -1.0) / prices
-        close = np.flatnonzero(pays & (worth * CLOSE_WORTH >= worth.max())).tolist()
-        best = view.settings[view.best]
-        scopes = [scope_of(self._problem.space, best, view.settings[i]) for i in close]
-        cheapest = [i for i, scope in zip(close, scopes, strict=True) if scope == min(scopes)]
-        return view.settings[max(cheapest, key=lambda i: (worth[i], -i))]
+        return self._worthiest(view, pays, gains, prices) if pays.any() else None

@@ -29,6 +29,7 @@ from lowjoule.tuning.surface import Fit, Prior, Surface
 
 DRAWS_A_KNOB = 4  # two points each way
 DRAWS_TO_CLOSE_IN = 6
+CLOSE_WORTH = 1.25  # worths within a quarter are equal: the cheaper change goes first
 
 
 class ModelledSearch:
@@ -133,6 +134,17 @@ class ModelledSearch:
         work = self._ledger.mean_work
         left = max(0.0, self._problem.remaining_work - self._ledger.work - work)
         return np.asarray(enough & (gains * left > (prices - 1.0) * work))
+
+    def _worthiest(
+        self, view: Judgement, pays: NDArray[np.bool_], gains: Floats, prices: Floats
+    ) -> Setting:
+        """Return what gains most for its price of what pays; of equals the cheapest change."""
+        worth = np.where(pays, np.maximum(gains, 0.0), -1.0) / prices
+        close = np.flatnonzero(pays & (worth * CLOSE_WORTH >= worth.max())).tolist()
+        best = view.settings[view.best]
+        scopes = [scope_of(self._problem.space, best, view.settings[i]) for i in close]
+        cheapest = [i for i, scope in zip(close, scopes, strict=True) if scope == min(scopes)]
+        return view.settings[max(cheapest, key=lambda i: (worth[i], -i))]
 
     def _settled(self, total: int) -> NDArray[np.bool_]:
         """Return which of `total` rows, the told ones first, another trial would not change."""

@@ -9,11 +9,10 @@ from lowjoule.devices.simulated.catalogue import GpuModel
 from lowjoule.devices.simulated.physics import Load
 from lowjoule.errors import InvalidValueError
 from lowjoule.workloads import Workload
+from lowjoule.workloads.precision import WIDTH_BYTES
 
 Floats = NDArray[np.float64]
 
-WIDTH_BYTES: dict[str, float] = {"fp64": 8, "fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2}
-WIDTH_BYTES |= {"fp8": 1, "int8": 1, "fp4": 0.5}
 
 # Whole programs on any board: the best that kernels reach of the peak rate and of the bandwidth,
 # and the reuse (operations a byte, over the board's balance of the two) at which half is reached.

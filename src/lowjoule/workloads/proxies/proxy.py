@@ -8,9 +8,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from lowjoule.errors import MissingExtraError
 from lowjoule.workloads.catalogue import batch_knob
+from lowjoule.workloads.precision import WIDTH_BYTES
 from lowjoule.workloads.workload import Workload
-
-WIDTH_BYTES = {"fp32": 4.0, "fp16": 2.0, "bf16": 2.0}
 
 
 class Range(NamedTuple):
