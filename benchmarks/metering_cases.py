@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -78,6 +79,11 @@ class Shot:
         """Whether the truth is in the interval."""
         return abs(self.error_j) <= self.half_j
 
+    @property
+    def flagged(self) -> bool:
+        """Whether the window says that its sensors have seen too little of the load."""
+        return bool(self.flags & {"beating", "unresolved"})
+
 
 Load = Callable[[np.random.Generator, float], tuple[Points, float | None]]
 
@@ -123,6 +129,7 @@ LOADS: dict[str, Load] = {
     "running": jitter,
 }
 RUNNING_S = 0.37
+PER_MACHINE = 20  # the fake has room for so many loads
 
 
 def shoot(
@@ -140,22 +147,29 @@ def shoot(
 
     The load starts with the window, or was `running` before.
     """
-    shots = []
-    done = 0
-    while done < count:
-        # the fake has room for so many points
-        with machine(folder, board) as fake:
-            if not counter:
-                without_counter(fake)
-            (device,) = opened(fake)
-            for number in range(done, min(count, done + 20)):
+    shots: list[Shot] = []
+    while len(shots) < count:
+        with single(folder, board, counter=counter) as (fake, device):
+            for number in range(len(shots), min(count, len(shots) + PER_MACHINE)):
                 random = np.random.default_rng([seed, number])
-                shots.append(_shot(fake, device, load, length_s, random, running=running))
-            done += 20
+                about_s = length_s * float(random.uniform(0.97, 1.03))
+                shots.append(shot(fake, device, load, about_s, random, running=running))
     return shots
 
 
-def _shot(
+@contextmanager
+def single(folder: Path, board: Board, *, counter: bool) -> Iterator[tuple[FakeNvml, NvmlDevice]]:
+    """Yield a machine of one board, and its device."""
+    own = folder / f"{os.getpid()}"
+    own.mkdir(exist_ok=True)
+    with machine(own, board) as fake:
+        if not counter:
+            without_counter(fake)
+        (device,) = opened(fake)
+        yield fake, device
+
+
+def shot(
     fake: FakeNvml,
     device: NvmlDevice,
     load: Load,
@@ -164,19 +178,17 @@ def _shot(
     *,
     running: bool,
 ) -> Shot:
+    """Measure one window of `length_s`."""
     fake[0].load([(0.0, IDLE_W)])
     fake.advance(1.3 + float(random.uniform(0, 0.2)))
-    length_s = length_s * float(random.uniform(0.97, 1.03))
     points, period_s = load(random, length_s)
     if running:
-        fake[0].load(points)
+        _let_run(fake, points, period_s)
         fake.advance(RUNNING_S)
     window = measure("shot", devices=[device], sync=None, sampling="manual").start()
     begin_s = fake.now_s()
-    if period_s is not None:
-        fake[0].load([one for one in points if one[0] < period_s], period_s)
-    elif not running:
-        fake[0].load(points)
+    if not running:
+        _let_run(fake, points, period_s)
     pass_time(fake, [window], length_s)
     window.stop()
     true_j = fake[0].true_energy_j(begin_s, fake.now_s())
@@ -186,3 +198,10 @@ def _shot(
         math.nan if window.uncertainty_j is None else window.uncertainty_j,
         frozenset(flag.value for flag in window.flags),
     )
+
+
+def _let_run(fake: FakeNvml, points: Points, period_s: float | None) -> None:
+    if period_s is None:
+        fake[0].load(points)
+    else:
+        fake[0].load([one for one in points if one[0] < period_s], period_s)

@@ -78,7 +78,7 @@ def test_a_counter_without_a_power_sensor_is_extrapolated_by_its_own_power() -> 
 
 @pytest.mark.parametrize("gain", [0.8, 1.25])
 def test_a_sensor_of_another_gain_than_the_counter_is_scaled_to_it(gain: float) -> None:
-    device = ToldDevice(lambda time_s: 200.0 if time_s % 0.3 < 0.2 else 80.0, gain=gain)
+    device = ToldDevice(lambda time_s: 200.0 if time_s % 0.3 < 0.17 else 80.0, gain=gain)
     window = manual(device, 2.01)
     (one,) = window.devices.values()
     assert one.energy_j == pytest.approx(gain * device.true_j(0.0, 2.01), rel=0.003)

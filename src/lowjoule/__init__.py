@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from lowjoule.tuning import (
         Driver,
         ExhaustiveSearch,
+        HybridSearch,
         JustInTime,
         LinearSearch,
         Observation,
@@ -69,8 +70,8 @@ _HOMES = {
     "lowjoule.profile": ("Choice", "Frontier", "Hull", "Plan", "Point", "Profile", "barrier"),
     "lowjoule.source": ("Source",),
     "lowjoule.tuning": (
-        *("Driver", "ExhaustiveSearch", "JustInTime", "LinearSearch", "Observation", "Problem"),
-        *("RandomSearch", "Recommendation", "TuneResult", "Tuner"),
+        *("Driver", "ExhaustiveSearch", "HybridSearch", "JustInTime", "LinearSearch"),
+        *("Observation", "Problem", "RandomSearch", "Recommendation", "TuneResult", "Tuner"),
     ),
     "lowjoule.workloads": ("Work", "WorkUnit", "Workload"),
 }
@@ -92,6 +93,7 @@ __all__ = [
     "ExhaustiveSearch",
     "Frontier",
     "Hull",
+    "HybridSearch",
     "JustInTime",
     "Knob",
     "LatencyPercentile",

@@ -24,7 +24,6 @@ from lowjoule.workloads.signature import is_live
 
 WINDOW_S = 5.0
 SETTINGS = 32
-_WARM_UP = 0.2  # of a window, before it, on devices in virtual time
 
 _Key = tuple[str, str, Setting]
 
@@ -91,7 +90,7 @@ class Benchmark:
             plan = self._planned(claim.prior)
             done = {_key(one): one for one in self.store.attempts(plan.run)}
             before = sum(_key_of(task, setting) in done for task, setting in plan)
-            timing = Timing(self._window_s, self._window_s * _WARM_UP, plan.tasks)
+            timing = Timing(self._window_s, plan.tasks)
             if self._on_plan is not None:
                 self._on_plan(plan, before, timing.nominal_s)
             self._check_budget(timing, left=len(plan) - before)
@@ -178,13 +177,7 @@ class Benchmark:
         return trials
 
     def _profiler(self, claim: Claim, workload: Workload) -> Profiler:
-        return Profiler(
-            claim,
-            self.device,
-            workload,
-            window_s=self._window_s,
-            warmup_s=self._window_s * _WARM_UP,
-        )
+        return Profiler(claim, self.device, workload, window_s=self._window_s)
 
     def _keep(self, run: str, task: Task, setting: Setting, trial: Trial) -> Attempt:
         """Write the trial to the store; return the attempt that it was."""

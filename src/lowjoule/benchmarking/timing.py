@@ -12,15 +12,15 @@ _TICKS_S = 0.3  # a meter watches the counter for at most so long, once a worklo
 
 
 class Timing:
-    """The expected time of a trial: window, warm-up and latencies, and what steps add to them.
+    """The expected time of a trial: its longest window and latencies, and what steps add to them.
 
-    A trial ends with a whole step, and so does its warm-up, so that where steps are long they
-    decide. The longest step of a workload seen so far, per sample, stands for its next ones.
+    A trial ends with a whole step, so that where steps are long they decide. The longest step of
+    a workload seen so far, per sample, stands for its next ones.
     """
 
-    def __init__(self, window_s: float, warmup_s: float, tasks: Sequence[Task]) -> None:
+    def __init__(self, window_s: float, tasks: Sequence[Task]) -> None:
         latencies = [knob.latency_s for task in tasks for knob in task.space.knobs]
-        self.nominal_s = window_s + warmup_s + max(latencies, default=0.0) + _TICKS_S
+        self.nominal_s = window_s + max(latencies, default=0.0) + _TICKS_S
         self._sample_s: dict[str, float] = {}
         self._longest_s: dict[str, float] = {}
 

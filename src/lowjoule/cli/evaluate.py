@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -12,7 +13,9 @@ from lowjoule.cli.options import html_option, json_option, names, pairs, ratio
 if TYPE_CHECKING:
     from lowjoule.prediction.evaluation import Split
     from lowjoule.prediction.features import MeasuredTask
+    from lowjoule.prediction.predictor import Predictor
     from lowjoule.tuning.evaluation import MakeSearch
+    from lowjoule.tuning.search import Problem, Search
 
 LEFT_OUT = ("model", "device", "both")
 
@@ -175,15 +178,24 @@ def _searches(wanted: tuple[str, ...] | None, trials: int, seed: int) -> dict[st
     """Return what makes each search that `tune --search` knows, or those `wanted`."""
     from lowjoule.cli.tune import SEARCHES, search_factory
     from lowjoule.errors import UnknownNameError
-    from lowjoule.tuning.search import Problem, Search
+    from lowjoule.tuning.hybrid import HybridSearch
+    from lowjoule.tuning.knowledge import Knowledge
 
     for name in wanted or ():
         if name not in SEARCHES:
             raise UnknownNameError.among("search", name, SEARCHES)
 
     def made(name: str) -> MakeSearch:
-        def make(problem: Problem, predictor: object, task: MeasuredTask) -> Search:
-            return search_factory(name, trials if name == "random" else None, seed)(problem)
+        def make(problem: Problem, predictor: Predictor, task: MeasuredTask) -> Search:
+            known = Knowledge(
+                device=task.device,
+                predictor=predictor,
+                workload=task.workload,
+                activity=task.activity,
+            )
+            hybrid = partial(HybridSearch, knowledge=known)
+            draws = trials if name == "random" else None
+            return search_factory(name, draws, seed, hybrid)(problem)
 
         return make
 

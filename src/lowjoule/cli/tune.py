@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -21,12 +21,14 @@ from lowjoule.cli.options import (
 
 if TYPE_CHECKING:
     from lowjoule.cli.advising import Board, BoardAdvice
-    from lowjoule.devices.interface import Device
+    from lowjoule.devices.interface import Device, WorkDevice
     from lowjoule.store import Store
     from lowjoule.tuning.driver import Driver, SearchFactory, Tried
     from lowjoule.tuning.result import TuneResult
+    from lowjoule.tuning.search import Problem, Search
+    from lowjoule.workloads import Workload
 
-SEARCHES = ("linear", "exhaustive", "random", "just-in-time")
+SEARCHES = ("linear", "hybrid", "exhaustive", "random", "just-in-time")
 
 
 @click.command()
@@ -46,6 +48,14 @@ SEARCHES = ("linear", "exhaustive", "random", "just-in-time")
     help="How settings to try are chosen.",
 )
 @click.option(
+    "--predictor",
+    "predictor_file",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="A saved predictor for the hybrid search to start from. Without it that learns from "
+    "--store, or on a simulated board from the catalogue, never from the workload itself.",
+)
+@click.option(
     "--draws", type=click.IntRange(1), default=None, help="Draws of the random search (default 14)."
 )
 @click.option(
@@ -61,6 +71,7 @@ def tune(
     job: str | None,
     window: str,
     search_name: str,
+    predictor_file: str | None,
     draws: int | None,
     store: str | None,
     advise: bool,
@@ -79,22 +90,23 @@ def tune(
     from lowjoule.tuning.driver import Driver
     from lowjoule.workloads.work import parse_work
 
-    _refuse_what_does_not_go_together(device, search_name, draws, store)
+    _refuse_what_does_not_go_together(device, search_name, predictor_file, draws, store)
     here = _boards(boards, advise)
     device = replace(device, alone=device.alone or advise)
     opened, workload = device.open()
-    driver = Driver(
-        opened,
-        workload,
-        objective=objective_on(opened, objective),
-        constraints=[parse_constraint(text) for text in constraints],
-        search=search_factory(search_name, draws, device.seed),
-        knobs=knobs,
-        job=parse_work(job) if job else None,
-        window_s=parse(window, Unit.SECOND),
-        on_trial=_reporter(show_progress),
-    )
     with _store(store) as kept:
+        known = LearnedFrom(opened, workload, predictor_file, kept)
+        driver = Driver(
+            opened,
+            workload,
+            objective=objective_on(opened, objective),
+            constraints=[parse_constraint(text) for text in constraints],
+            search=search_factory(search_name, draws, device.seed, known.search),
+            knobs=knobs,
+            job=parse_work(job) if job else None,
+            window_s=parse(window, Unit.SECOND),
+            on_trial=_reporter(show_progress),
+        )
         try:
             result = driver.run()
         finally:
@@ -104,13 +116,22 @@ def tune(
 
 
 def _refuse_what_does_not_go_together(
-    device: DeviceChoice, search_name: str, draws: int | None, store: str | None
+    device: DeviceChoice,
+    search_name: str,
+    predictor_file: str | None,
+    draws: int | None,
+    store: str | None,
 ) -> None:
     from lowjoule.errors import InvalidValueError
 
     if store is not None and device.noise:
         raise InvalidValueError(
             "draws with --noise are not measurements", cure="leave out --store or --noise"
+        )
+    if predictor_file is not None and search_name != "hybrid":
+        raise InvalidValueError(
+            f"--predictor does not concern the {search_name} search",
+            cure="leave it out, or choose --search hybrid",
         )
     if draws is not None and search_name != "random":
         raise InvalidValueError(
@@ -162,10 +183,41 @@ def _keep(driver: Driver, store: Store, seed: int) -> str:
     return f"{added} of {len(records)} trials are new in {store.name}"
 
 
-def search_factory(name: str, draws: int | None, seed: int) -> SearchFactory:
-    """Return what makes the search called `name` for a problem."""
+@dataclass(frozen=True, slots=True)
+class LearnedFrom:
+    """Where the hybrid search learns from: a saved predictor, else a store, else the catalogue."""
+
+    device: WorkDevice
+    workload: Workload
+    predictor_file: str | None = None
+    store: Store | None = None
+
+    def search(self, problem: Problem) -> Search:
+        """Return the hybrid search for `problem`."""
+        from pathlib import Path
+
+        from lowjoule.prediction.saving import load
+        from lowjoule.prediction.stored import tasks_of
+        from lowjoule.tuning.hybrid import HybridSearch
+        from lowjoule.tuning.knowledge import knowledge_of, surveyed_tasks
+
+        if self.predictor_file is not None:
+            predictor = load(Path(self.predictor_file))
+            return HybridSearch(
+                problem, knowledge_of(self.device, self.workload, predictor=predictor)
+            )
+        turned = [knob.name for knob in problem.space.knobs if len(knob.values) > 1]
+        tasks = surveyed_tasks(self.device, self.workload, turned)
+        tasks += [] if self.store is None else tasks_of(self.store)
+        return HybridSearch(problem, knowledge_of(self.device, self.workload, tasks=tasks))
+
+
+def search_factory(name: str, draws: int | None, seed: int, hybrid: SearchFactory) -> SearchFactory:
+    """Return what makes the search called `name` for a problem; `hybrid` makes that one."""
     from lowjoule.tuning import ExhaustiveSearch, JustInTime, LinearSearch, RandomSearch
 
+    if name == "hybrid":
+        return hybrid
     if name == "random":
         return lambda problem: RandomSearch(problem, draws=draws or 14, seed=seed)
     if name == "exhaustive":

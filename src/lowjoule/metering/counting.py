@@ -381,4 +381,7 @@ def _power_outside(
     rise_j = float(ticks.energy_j[beyond] - ticks.energy_j[tick])
     power_w = rise_j / float(ticks.time_s[beyond] - ticks.time_s[tick])
     apart_w = shown_w - power_w if told else 0.0
-    return power_w, (apart_w * length_s) ** 2 / 3
+    # what varies where the power is taken from may have varied here
+    beyond_s = sorted((tick_s, float(ticks.time_s[beyond])))
+    varied_j2 = (course.range_w(*beyond_s) * length_s) ** 2 / 12
+    return power_w, (apart_w * length_s) ** 2 / 3 + varied_j2

@@ -14,26 +14,25 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from lowjoule.metering.held import ENDS, repeats
 from lowjoule.metering.view import LONGEST_REFRESH_S, Floats, View
 
-_REPEATS = 0.15  # of the variance: values that far apart repeat
 _FEW = 6
-_ENDS = 1.1  # an error that may well be at an end of what is possible lies inside
 
 
 class Course:
     """The power of a window's inside; `known` says whether there is any.
 
     `doubt_j` is the energy that hangs on whether the first looks were stale, `mixed_j` that on
-    whether the first value is of both sides of the edge. `in_step` says whether a held sensor's
-    values repeat, `unseen` that the sensor may have been renewed last before the window.
+    whether the first value is of both sides of the edge. `unseen` says that the sensor may have
+    been renewed last before the window.
     """
 
     def __init__(self, view: View) -> None:
         self.view = view
         good = np.isfinite(view.power_w)
         self.known = bool(good.any())
-        self.in_step = self.unseen = False
+        self.unseen = False
         self.doubt_j = self.stale_s = self.mixed_j = self._mixed_s = 0.0
         refresh_s = view.habits.refresh_s
         held = bool(refresh_s) and view.power_window_s < LONGEST_REFRESH_S
@@ -221,8 +220,7 @@ class Course:
         else:
             off_w = value_w[1:-1] - (value_w[:-2] + value_w[2:]) / 2
             spread_w2 = float(np.mean(off_w**2)) / 1.5
-            alike = _alike(off_w)
-        self.in_step = alike > 1.0
+            alike = repeats(off_w)
         share = alike * periods * min(1.0, periods) + 2 / 3 * min(1.0, periods) ** 2
         return spread_w2 * refresh_s**2 * share
 
@@ -235,7 +233,7 @@ class Course:
         if not self.looks or self.lag_s == 0:
             return 0.0
         change_w = float(self._power_w[self._last] - self._power_w[self._first])
-        return _ENDS * self.lag_s * abs(change_w)
+        return ENDS * self.lag_s * abs(change_w)
 
     def mean_w(self, from_s: float, to_s: float) -> float:
         """Return the mean of what was shown at looks in a stretch outside, NaN where none was."""
@@ -244,26 +242,16 @@ class Course:
         chosen = (self._at_s >= from_s) & (self._at_s <= to_s)
         return float(self._power_w[chosen].mean()) if chosen.any() else math.nan
 
+    def range_w(self, from_s: float, to_s: float) -> float:
+        """Return how far apart the powers are that were shown in a stretch outside, in W."""
+        if not self.known:
+            return 0.0
+        chosen = (self._at_s >= from_s) & (self._at_s <= to_s)
+        return float(np.ptp(self._power_w[chosen])) if chosen.any() else 0.0
+
     def peak_w(self) -> float | None:
         """Return the highest power shown inside or at the end, None where none was."""
         view = self.view
         chosen = (view.time_s > view.begin_s) & (view.time_s <= view.end_s)
         shown = view.power_w[chosen & np.isfinite(view.power_w)]
         return float(shown.max()) if len(shown) else None
-
-
-def _alike(off_w: Floats) -> float:
-    """Return how many values stand for one, as they repeat: 1 where they do not.
-
-    A load in step with the sensor shows the same few phases again and again, and what was missed
-    of one of them is missed each time.
-    """
-    count = len(off_w)
-    spread_w2 = float(np.var(off_w))
-    if spread_w2 == 0.0:
-        return 1.0
-    for shift in range(1, count // 2 + 1):
-        apart_w2 = float(np.mean((off_w[shift:] - off_w[:-shift]) ** 2)) / 2
-        if apart_w2 < _REPEATS * spread_w2:
-            return max(1.0, count / shift)
-    return 1.0

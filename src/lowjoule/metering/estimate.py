@@ -6,8 +6,10 @@ Assumptions of the interval (95 %, rather kept too often than too seldom):
   where a tick lies between two looks is uniform. Jitter of ticks does not matter.
 - The edges of the window are like its inside (`counting`), but for a jump of power right at them.
 - Between two looks at the power it changes once, at a uniform time (`course`).
-- A sensor that is held sees a part of each period that is not known, and loads are not in step
-  with it. Where a counter shows that they are, or may be, the window is flagged `beating`.
+- A sensor that is held sees a part of each period that is not known: its values are samples, and
+  judge by their differences what they do not see (`held`). Loads are not in step with it. Where a
+  counter shows that they are, or nothing shows that they are not, the window is flagged `beating`.
+- What is judged from few ticks or values has Student's distribution.
 - A gain of counter or sensor is not in the interval: it cancels in comparisons on one board, and
   is given as `calibration` where totals matter (boards differ by about 5 %: arXiv 2312.02741).
 """
@@ -15,7 +17,7 @@ Assumptions of the interval (95 %, rather kept too often than too seldom):
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lowjoule.metering.counting import Counted, count
 from lowjoule.metering.course import Course
@@ -63,9 +65,9 @@ def estimate(view: View, *, most_power_w: float | None, exact: bool = False) -> 
     course = Course(view)
     counted = _exactly(view) if exact else count(view, course)
     integrated = integrate(view, course, most_power_w)
+    if counted and integrated and counted.ticks < _FEW_TICKS:
+        counted = _doubted(view, counted, integrated)
     flags = _told(view)
-    if integrated and integrated.beating:
-        flags.add(Flag.BEATING)
     bound_w = _ANY_POWER_W if most_power_w is None else 2 * most_power_w
     if counted is not None:
         wrong = _wrong(view, counted, integrated, bound_w)
@@ -132,6 +134,24 @@ def _exactly(view: View) -> Counted | None:
         ticks=_FEW_TICKS,
         covered_s=view.length_s,
     )
+
+
+def _doubted(view: View, counted: Counted, integrated: Integrated) -> Counted:
+    """Return the counter's energy where too few ticks inside judge what is beyond them.
+
+    A sensor that is held is then as good there as it is by itself.
+    """
+    if integrated.averaged or view.habits.refresh_s == 0:
+        return counted
+    beyond = min(1.0, abs(view.length_s - counted.covered_s) / view.length_s)
+    own, other = counted.spread, integrated.spread
+    spread = Spread(
+        (*own.uniform_j, *(beyond * one for one in other.uniform_j)),
+        own.variance_j2,
+        own.few_j2 + beyond * other.few_j2,
+        min(own.freedom, other.freedom),
+    )
+    return replace(counted, spread=spread)
 
 
 def _told(view: View) -> set[Flag]:
@@ -218,4 +238,5 @@ def _coarse(chosen: Counted | Integrated, exact: bool) -> set[Flag]:
         return set()
     if isinstance(chosen, Counted):
         return {Flag.UNRESOLVED} if chosen.ticks < _FEW_TICKS else set()
-    return {Flag.UNRESOLVED} if chosen.looks < _FEW_LOOKS or chosen.unseen else set()
+    flags = {Flag.UNRESOLVED} if chosen.looks < _FEW_LOOKS or chosen.unseen else set()
+    return flags | ({Flag.BEATING} if chosen.beating else set())

@@ -25,7 +25,7 @@ class Flag(StrEnum):
     DISAGREEMENT = "disagreement"
     """Counter and integrated power differ by more than both leave open."""
     BEATING = "beating"
-    """The load varies faster than the power sensor shows: its samples may be in step with it."""
+    """The load varies faster than the power sensor shows, or may: they may be in step."""
     IMPLAUSIBLE = "implausible"
     """More than twice the largest power limit: not believed."""
     SHARED = "shared"

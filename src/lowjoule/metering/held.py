@@ -31,13 +31,15 @@ from lowjoule.metering.view import Floats
 
 _SMOOTH = 0.3
 _REPEATS = 0.15  # of the variance: values that far apart repeat
-_ENDS = 1.1  # an error that may well be at an end of what is possible lies inside
+ENDS = 1.1  # an error that may well be at an end of what is possible lies inside
 _FEW = 3
 _DOUBTED = 4.0
 _VARIED = 0.2
+_MANY = 50  # values, for a load to be nearly in step with all of them by chance
 _BENDS = 4.0  # times what second differences leave open
 _BENDS_PART = 0.08
-_UNSEEN = 0.75  # of each period: the part that a sensor is known to see is a quarter at least
+_SEEN = 0.25  # of each period: the least part that a sensor is known to see
+_AT_ONCE = 0.05  # a value that is new so soon after the begin is rather of a sensor not held
 _UNKNOWN = 0.5  # relative standard deviation of a power that one value alone tells of
 
 
@@ -45,8 +47,9 @@ _UNKNOWN = 0.5  # relative standard deviation of a power that one value alone te
 class Held:
     """Energy in J, its variance in J^2 with its degrees of freedom, and uniform errors in J.
 
-    `varied` says whether the values differ by more than a fifth of their mean: a load that they
-    show as slow may be a fast one in step with the sensor, which they cannot tell.
+    `hidden` says whether the load may be another than it looks: whether the values differ by more
+    than a fifth of their mean from one to the next, or from first to last where they are few, as
+    what they show as slow may then be a fast load nearly in step with the sensor.
     """
 
     energy_j: float
@@ -54,7 +57,7 @@ class Held:
     freedom: float
     uniform_j: tuple[float, ...]
     values: int
-    varied: bool
+    hidden: bool
 
 
 def renewals(
@@ -108,7 +111,7 @@ def held_energy(
         energy_j += course.beyond_j(edges_s)
     mean_w, most_w = float(np.mean(value_w)), float(np.ptp(value_w))
     varied = most_w > _VARIED * mean_w
-    uniform_j = [_ENDS * refresh_s / 4 * abs(float(value_w[-1] - value_w[0]))]
+    uniform_j = [ENDS * refresh_s / 4 * abs(course.rise_w(edges_s))]
     if varied and course.bends:
         uniform_j.append(most_w / 2 * (end_s - begin_s))
     return Held(
@@ -117,7 +120,7 @@ def held_energy(
         freedom=course.freedom,
         uniform_j=tuple(uniform_j),
         values=len(value_w),
-        varied=varied,
+        hidden=varied and (len(value_w) < _MANY or course.fast_w2**0.5 > _VARIED * mean_w),
     )
 
 
@@ -127,8 +130,13 @@ def _unmix(value_w: Floats, before_w: float, late_s: float, refresh_s: float) ->
     It is of both sides of the edge where it is a mean over more than `late_s`. That it is, between
     the value before and the next one, has to be weighed against a change of the load there.
     """
-    if len(value_w) < 2 or late_s >= refresh_s:
+    if late_s >= refresh_s:
         return 0.0
+    if len(value_w) == 1:
+        # nothing tells how much of it is of before: up to all but what was seen at the least
+        share = refresh_s / max(late_s, refresh_s * _SEEN)
+        shared = 0.0 if late_s < _AT_ONCE * refresh_s else share - 1.0
+        return ((float(value_w[0]) - before_w) * shared * refresh_s) ** 2 / 3
     step_w, whole_w = float(value_w[1] - value_w[0]), float(value_w[1]) - before_w
     if step_w == 0.0 or whole_w == 0.0 or not 0.0 < step_w / whole_w <= 1.0:
         return 0.0
@@ -170,8 +178,8 @@ class _Samples:
         second_w2 = float(np.mean((value_w[2:] - value_w[:-2]) ** 2))
         slow = min(1.0, max(0.0, second_w2 / next_w2 - 1.0))
         slow *= count / (count + _DOUBTED)  # few differences tell it badly
-        self.alike = _alike(off_w)
-        self.fast_w2 = (1.0 - slow) * _UNSEEN * float(np.var(value_w, ddof=1))
+        self.alike = repeats(off_w)
+        self.fast_w2 = (1.0 - slow) * (1.0 - _SEEN) * float(np.var(value_w, ddof=1))
         self._slow_w2 = slow * next_w2
 
     def beyond_j(self, edges_s: tuple[float, float]) -> float:
@@ -180,6 +188,18 @@ class _Samples:
         first = (value_w[0] - value_w[1]) / per_s * edges_s[0] ** 2 / 2
         last = (value_w[-1] - value_w[-2]) / per_s * edges_s[1] ** 2 / 2
         return float(first + last)
+
+    def rise_w(self, edges_s: tuple[float, float]) -> float:
+        """Return how much higher the power is at the end than at the begin, in W.
+
+        A shift of all values by a time shifts so much energy in or out per second of it.
+        """
+        value_w = self._value_w
+        rise_w = float(value_w[-1] - value_w[0])
+        if self.smooth:
+            slopes_w = np.array((value_w[1] - value_w[0], value_w[-1] - value_w[-2]))
+            rise_w += float(slopes_w @ np.array(edges_s)) / self._refresh_s
+        return rise_w
 
     def variance_j2(self, edges_s: tuple[float, float]) -> float:
         """Return the variance in J^2, of the values' times and `edges_s` beyond them."""
@@ -210,7 +230,7 @@ def _bends(value_w: Floats, off_w2: float) -> bool:
     return not straight and rest_w2 > (_BENDS_PART * float(np.ptp(value_w))) ** 2
 
 
-def _alike(off_w: Floats) -> float:
+def repeats(off_w: Floats) -> float:
     """Return how many values stand for one, as they repeat: 1 where they do not.
 
     A load in step with the sensor shows the same few phases again and again, and what was missed

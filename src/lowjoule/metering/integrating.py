@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lowjoule.metering.course import Course
-from lowjoule.metering.held import Held, held_energy, renewals
+from lowjoule.metering.held import ENDS, Held, held_energy, renewals
 from lowjoule.metering.spread import Spread
 from lowjoule.metering.view import LONGEST_REFRESH_S, Floats, View
 
@@ -60,7 +60,7 @@ def integrate(view: View, course: Course, most_power_w: float | None = None) -> 
         uniform_j = (*held.uniform_j, _rounded_j(view))
         if view.habits.refresh_s is None:  # it may as well not be held
             energy_j = course.between(view.begin_s, view.end_s)
-            uniform_j = (*uniform_j, abs(energy_j - held.energy_j))
+            uniform_j = (*uniform_j, ENDS * abs(energy_j - held.energy_j))
         spread = Spread(uniform_j, few_j2=held.variance_j2, freedom=held.freedom)
     unseen = course.unseen
     if unseen:
@@ -72,7 +72,7 @@ def integrate(view: View, course: Course, most_power_w: float | None = None) -> 
         looks=course.looks if held is None else held.values,
         averaged=False,
         unseen=unseen,
-        beating=held is not None and held.varied,
+        beating=held is not None and held.hidden and view.habits.refresh_s is not None,
     )
 
 

@@ -30,6 +30,8 @@ _MOST_SAMPLES = 32_768
 _KEPT_SAMPLES = 512  # at each end of the list, where edges may be
 _GAPS = 31
 _LIKE = 0.9
+_TELLING = 6  # times between changes, at least
+_NEAR = 8  # periods
 _CLOSE_S = 0.01  # looks farther apart do not tell how often a sensor is renewed
 
 time_of = itemgetter(0)
@@ -150,8 +152,10 @@ class Trace:
             soonest_s = min(one.since_s for one in changes)
             known_s = self.habits.soonest_s
             self.habits.soonest_s = soonest_s if known_s is None else min(known_s, soonest_s)
-        if len(changes) >= 6:
-            self.habits.refresh_s = _refresh_s(changes)
+        if len(changes) >= _TELLING and (refresh_s := _refresh_s(changes)) is not None:
+            least_s = self.habits.soonest_s
+            held = least_s is None or least_s > refresh_s / 2
+            self.habits.refresh_s = refresh_s if held else 0.0
 
     def _moved(self, time_s: float, gap_s: float, energy_j: float) -> None:
         if self._moved_s is not None:
@@ -187,24 +191,29 @@ class Trace:
         self._changed_s = time_s
 
 
-def _refresh_s(changes: list[Change]) -> float:
+def _refresh_s(changes: list[Change]) -> float | None:
     """Return the period of which all times between changes are multiples, 0 where there is none.
 
     A sensor that is held shows changes at multiples of its period only; one that is not shows
-    them whenever the load changes. A load that alternates regularly between two levels would
-    look like the former: a held sensor has more levels, or more multiples.
+    them whenever the load changes. A load that alternates regularly between two levels looks like
+    the former, but that a held sensor has more levels, or more multiples: None where that cannot be
+    told, nor from too few times that are not of many periods, as those fit any.
     """
-    blurs_s = [max(one.blur_s, before.blur_s) for before, one in pairwise((changes[0], *changes))]
-    gaps_s = [one.since_s for one in changes]
-    shortest_s = sorted(gaps_s)[len(gaps_s) // 10]
-    period_s = statistics.median(one for one in gaps_s if one <= 1.3 * shortest_s)
-    if period_s <= 6 * statistics.median(blurs_s):
+    pairs = pairwise((changes[0], *changes))
+    gaps = [(one.since_s, max(one.blur_s, before.blur_s)) for before, one in pairs]
+    shortest_s = sorted(gap_s for gap_s, _ in gaps)[len(gaps) // 10]
+    period_s = statistics.median(gap_s for gap_s, _ in gaps if gap_s <= 1.3 * shortest_s)
+    if period_s <= 6 * statistics.median(blur_s for _, blur_s in gaps):
         return 0.0  # every time would be a multiple of it
-    counts = [round(gap_s / period_s) for gap_s in gaps_s]
+    near = [one for one in gaps if one[0] <= (_NEAR + 0.5) * period_s]
+    if len(near) < _TELLING:
+        return None
+    counts = [round(gap_s / period_s) for gap_s, _ in near]
     # one look late makes one time longer and the next one shorter: their mean does not mind
-    period_s = sum(gaps_s) / max(1, sum(counts))
-    each = zip(gaps_s, counts, blurs_s, strict=True)
-    held = sum(abs(gap_s - n * period_s) <= 1.2 * blur_s for gap_s, n, blur_s in each)
-    levels = len({one.power_w for one in changes})
-    many = levels >= 4 or len(set(counts)) >= 3
-    return period_s if held >= _LIKE * len(changes) and many else 0.0
+    period_s = sum(gap_s for gap_s, _ in near) / max(1, sum(counts))
+    each = zip(near, counts, strict=True)
+    held = sum(abs(gap_s - n * period_s) <= 1.2 * blur_s for (gap_s, blur_s), n in each)
+    many = len({one.power_w for one in changes}) >= 4 or len(set(counts)) >= 3
+    if held < _LIKE * len(near):
+        return 0.0
+    return period_s if many else None

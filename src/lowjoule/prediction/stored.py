@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +40,19 @@ def tasks_of(store: Store) -> list[MeasuredTask]:
             tasks = (_task(part, alone=len(parts) == 1) for part in parts)
             found += [task for task in tasks if task is not None]
     return found
+
+
+def without(tasks: Iterable[MeasuredTask], workload: Workload) -> list[MeasuredTask]:
+    """Return the tasks that are not of `workload`, which is to be predicted.
+
+    What was measured of it is no prediction; the same name or the same figures are the same work.
+    """
+    return [
+        one
+        for one in tasks
+        if one.model != workload.name
+        and (one.workload is None or one.workload.signature != workload.signature)
+    ]
 
 
 def signature_of(records: Sequence[Record]) -> Signature:

@@ -2,7 +2,9 @@
 
 from lowjoule.tuning.driver import Driver, Tried
 from lowjoule.tuning.exhaustive import ExhaustiveSearch
+from lowjoule.tuning.hybrid import HybridSearch
 from lowjoule.tuning.just_in_time import JustInTime
+from lowjoule.tuning.knowledge import Knowledge
 from lowjoule.tuning.linear import LinearSearch
 from lowjoule.tuning.progress import Phase, Progress
 from lowjoule.tuning.random_search import RandomSearch
@@ -13,7 +15,9 @@ from lowjoule.tuning.tuner import Tuner
 __all__ = [
     "Driver",
     "ExhaustiveSearch",
+    "HybridSearch",
     "JustInTime",
+    "Knowledge",
     "LinearSearch",
     "Observation",
     "Phase",

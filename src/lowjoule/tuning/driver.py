@@ -13,6 +13,7 @@ from lowjoule.objectives.objective import Constraint, Objective
 from lowjoule.profiling import Profiler, Trial
 from lowjoule.tuning.account import JOB_TRIALS, Account, goal_of, observe, space_around
 from lowjoule.tuning.inquiry import Inquiry
+from lowjoule.tuning.knowledge import default_search
 from lowjoule.tuning.result import TuneResult
 from lowjoule.tuning.search import Observation, Problem, Search
 from lowjoule.workloads import Work, Workload
@@ -33,7 +34,8 @@ class Tried:
 class Driver:
     """Runs a search: applies each setting through a claim, measures, tells, and restores.
 
-    `knobs` names what may be turned; by default everything that leaves learning alone. The
+    `search` is by default the hybrid of physics and trials, with nothing learned from. `knobs`
+    names what may be turned; by default everything that leaves learning alone. The
     default setting (the baseline) is the one in force on the device when `run` claims it, and
     a power limit is never raised above it. `job` is the work of the whole job (by default the
     workload's typical run, or a hundred times the first trial); it weighs the search's cost
@@ -46,7 +48,7 @@ class Driver:
         workload: Workload,
         *,
         objective: Objective | str,
-        search: SearchFactory,
+        search: SearchFactory | None = None,
         constraints: Iterable[Constraint | str] = (),
         knobs: Iterable[str] | None = None,
         job: Work | str | None = None,
@@ -64,7 +66,7 @@ class Driver:
         self._knobs = None if knobs is None else tuple(knobs)
         self.notes: list[str] = []
         self.space = self._space(device.current())
-        self._search = search
+        self._search = search or default_search(device, workload)
         self._start = start
         self._window_s, self._again_after = window_s, again_after
         self._on_trial = on_trial

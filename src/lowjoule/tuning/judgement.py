@@ -27,7 +27,6 @@ from lowjoule.tuning.ledger import (
     row_of,
     values_of,
 )
-from lowjoule.tuning.surface import Fit
 
 _NODES = np.arange(-4.0, 4.01, 0.25)
 _WEIGHTS = np.exp(-0.5 * _NODES**2) / np.sum(np.exp(-0.5 * _NODES**2))
@@ -37,7 +36,20 @@ _ROUNDING = 1e-12
 _LEAST_EXCESS = -0.999
 _SURE_SD = 1.2816  # the standard normal variable is below it with probability SURE
 
-Believed = tuple[Floats, Floats, Floats]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Believed:
+    """Logarithms of columns at settings, of which the first were tried: a normal belief.
+
+    `means[a]` has shape (n,), `covariances[a, b]` (told, n) of column a of the tried rows with b
+    of all, `variances[a, b]` (n,) within a row; pairs that are left out are independent.
+    `noise_vars[a]` is the variance of one trial.
+    """
+
+    means: Mapping[str, Floats]
+    covariances: Mapping[tuple[str, str], Floats]
+    variances: Mapping[tuple[str, str], Floats]
+    noise_vars: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,21 +142,19 @@ class Judgement:
 
 
 class Judge:
-    """Turns fitted columns into judgements of told settings and candidates."""
+    """Turns what is believed of columns into judgements of told settings and candidates."""
 
-    def __init__(self, ledger: Ledger, entries: list[Entry], fits: Mapping[str, Fit]) -> None:
+    def __init__(self, ledger: Ledger, entries: list[Entry]) -> None:
         self._problem = ledger.problem
         self._entries = entries
-        self._fits = fits
         self._base = ledger.base_row(entries)
         measured = ledger.outcome(entries)
         self._breach = excess_of(self._problem, measured, row_of(measured, self._base))
 
-    def judge(self, candidates: list[Setting], rows: Floats) -> Judgement:
-        """Return the judgement of the told settings and `candidates`, at coordinates `rows`."""
+    def judge(self, candidates: Sequence[Setting], believed: Believed) -> Judgement:
+        """Return the judgement of the told settings and `candidates`, given what is believed."""
         told = len(self._entries)
-        believed = {name: fit.at(rows) for name, fit in self._fits.items()}
-        means = {name: one[0] for name, one in believed.items()}
+        means = believed.means
         baseline = row_of(_outcome(means), self._base)
         excess = excess_of(self._problem, _outcome(means), baseline)
         kept, chance = self._chances(believed)
@@ -159,14 +169,18 @@ class Judge:
             merit = np.log1p(np.maximum(excess, _LEAST_EXCESS))
             slopes = self._breach_slopes(means, baseline)
         choices = np.where(feasible, merit[:told], np.inf) if feasible.any() else merit[:told]
-        covariance = [s[:told, None] * s * believed[n][1] for n, s in slopes.items()]
+        covariance = [
+            slopes[a][:told, None] * slopes[b] * one for (a, b), one in believed.covariances.items()
+        ]
         return Judgement(
             settings=[*(entry.setting for entry in self._entries), *candidates],
             told=told,
             merit=merit,
             covariance=np.sum(covariance, axis=0),
-            variance=np.sum([s**2 * believed[n][2] for n, s in slopes.items()], axis=0),
-            noise_var=np.sum([s**2 * self._fits[n].noise_var for n, s in slopes.items()], axis=0),
+            variance=np.sum(
+                [slopes[a] * slopes[b] * one for (a, b), one in believed.variances.items()], axis=0
+            ),
+            noise_var=np.sum([s**2 * believed.noise_vars[n] for n, s in slopes.items()], axis=0),
             feasible=feasible,
             kept=kept,
             chance=chance,
@@ -204,14 +218,14 @@ class Judge:
             for n in means
         }
 
-    def _chances(self, believed: Mapping[str, Believed]) -> tuple[Floats, Floats]:
+    def _chances(self, believed: Believed) -> tuple[Floats, Floats]:
         """Return how likely each row keeps the constraints, and is sure to after one more trial.
 
         The baseline's own uncertainty counts, less what a row shares with it. After a trial with
         noise n an excess of variance v has variance v n/(v + n), and its mean has moved by a
         normal variable of variance v^2/(v + n).
         """
-        count = len(next(iter(believed.values()))[0])
+        count = len(next(iter(believed.means.values())))
         kept, after = np.ones(count), np.ones(count)
         for one in self._problem.constraints:
             excess, variance, noise = self._spread(one, believed)
@@ -224,23 +238,24 @@ class Judge:
             after = np.minimum(after, np.where(exact, excess <= 0.0, sure))
         return kept, after
 
-    def _spread(
-        self, one: Constraint, believed: Mapping[str, Believed]
-    ) -> tuple[Floats, Floats, Floats]:
+    def _spread(self, one: Constraint, believed: Believed) -> tuple[Floats, Floats, Floats]:
         """Return the excess over `one`, its variance, and the part that a trial's noise makes."""
-        means = {name: each[0] for name, each in believed.items()}
-        baseline = row_of(_outcome(means), self._base)
+        means = believed.means
         rows = _outcome(means)
+        baseline = row_of(rows, self._base)
         excess = excess_over(one, rows, baseline)
-        variance, noise = np.zeros(len(excess)), np.zeros(len(excess))
-        for name, (_, covariance, own_variance) in believed.items():
-            own = (excess_over(one, _outcome(means, name), baseline) - excess) / _STEP
+        own, base = {}, {}
+        for name in means:
+            own[name] = (excess_over(one, _outcome(means, name), baseline) - excess) / _STEP
             moved = row_of(_outcome(means, name), self._base)
-            base = (excess_over(one, rows, moved) - excess) / _STEP
-            shared = covariance[self._base]
-            variance += own**2 * own_variance + base**2 * own_variance[self._base]
-            variance += 2.0 * own * base * shared
-            noise += own**2 * self._fits[name].noise_var
+            base[name] = (excess_over(one, rows, moved) - excess) / _STEP
+        variance, noise = np.zeros(len(excess)), np.zeros(len(excess))
+        for (a, b), each in believed.variances.items():
+            variance += own[a] * own[b] * each + base[a] * base[b] * each[self._base]
+        for (a, b), both in believed.covariances.items():
+            variance += 2.0 * base[a] * own[b] * both[self._base]
+        for name, slope in own.items():
+            noise += slope**2 * believed.noise_vars[name]
         return excess, np.maximum(variance, 0.0), noise
 
 

@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lowjoule.errors import InvalidValueError
 from lowjoule.knobs import Setting
 from lowjoule.objectives.objective import Floats
-from lowjoule.tuning.choice import objective_sd
-from lowjoule.tuning.judgement import Judge, Judgement
-from lowjoule.tuning.ledger import (
-    COLUMNS,
-    Entry,
-    Ledger,
-    allowed,
-    needs_baseline,
-    row_of,
-    scope_of,
-    values_of,
-)
-from lowjoule.tuning.lines import Lines, behind_walls, unhemmed
-from lowjoule.tuning.search import Observation, Problem, Recommendation
-from lowjoule.tuning.surface import Fit, Prior, Surface
+from lowjoule.tuning.judgement import Believed, Judge, Judgement
+from lowjoule.tuning.ledger import Entry, scope_of
+from lowjoule.tuning.lines import behind_walls, unhemmed
+from lowjoule.tuning.modelled import ModelledSearch, believed_of
+from lowjoule.tuning.search import Problem
+from lowjoule.tuning.surface import Prior
 
-DRAWS_A_KNOB = 4  # two points each way
-DRAWS_TO_CLOSE_IN = 6
 # A search compares dozens of pairs: two standard deviations come up by chance, three hardly.
 WORSE_SD = 3.0
 CLOSE_WORTH = 1.25  # worths within a quarter are equal: the cheaper change goes first
 
 
-class LinearSearch:
+class LinearSearch(ModelledSearch):
     """Walks outward along each knob from the best setting, both ways, then closes in on it.
 
     Candidates differ from the best setting tried in one knob, and lie within what was tried
@@ -45,11 +32,9 @@ class LinearSearch:
     (without it: more than `smallest_gain`), and the best is hemmed in by worse or failed points
     along each knob.
 
-    `max_draws` bounds the trials (told ones count; by default two outward each way for each knob
-    that can be turned, and six to close in and repeat: 10, 14, 18 for one, two, three knobs);
-    `smallest_gain` is the relative gain below which a trial is not worth it (a job of a thousand
-    trials in which a trial loses half its cost); `first_step` the first step along a knob over
-    its log range.
+    `max_draws` bounds the trials (see `ModelledSearch`); `smallest_gain` is the relative gain
+    below which a trial is not worth it (a job of a thousand trials in which a trial loses half
+    its cost); `first_step` the first step along a knob over its log range.
     """
 
     def __init__(
@@ -61,19 +46,13 @@ class LinearSearch:
         first_step: float = 0.25,
         prior: Prior | None = None,
     ) -> None:
-        if max_draws is not None and max_draws < 1:
-            raise InvalidValueError(f"a search of {max_draws} draws", cure="allow at least one")
-        free = sum(len(knob.values) > 1 for knob in problem.space.knobs)
-        self._problem = problem
-        self._ledger = Ledger(problem)
-        self._max_draws = max_draws or DRAWS_A_KNOB * free + DRAWS_TO_CLOSE_IN
-        self._smallest_gain = smallest_gain
-        self._surface = Surface(problem.space, prior or Prior())
-        self._lines = Lines(problem.space, self._surface.coordinates, first_step)
-
-    def tell(self, observation: Observation) -> None:
-        """Take in what came of a trial."""
-        self._ledger.tell(observation)
+        super().__init__(
+            problem,
+            max_draws=max_draws,
+            smallest_gain=smallest_gain,
+            first_step=first_step,
+            prior=prior,
+        )
 
     def ask(self) -> Setting | None:
         """Return the setting to try next, or None when the search is done."""
@@ -83,56 +62,15 @@ class LinearSearch:
         first = self._first(bool(entries))
         if first is not None or not entries:
             return first
-        judge = Judge(self._ledger, entries, self._fits(entries))
-        here = judge.judge([], self._rows(entries, []))
+        judge, fits = Judge(self._ledger, entries), self._fits(entries)
+        here = judge.judge([], believed_of(fits, self._rows(entries, [])))
         candidates = self._candidates(here, entries)
         rows = self._rows(entries, candidates)
-        view = judge.judge(candidates, rows)
+        view = judge.judge(candidates, believed_of(fits, rows))
         return self._pick(view, view.gains() * self._chance_to_run(rows, len(entries)), rows)
 
-    def recommend(self) -> Recommendation:
-        """Return the best so far; raises `InfeasibleError` when nothing told is feasible.
-
-        The surface says which one; its figures are the means of its own trials, so that they
-        can be checked, and their uncertainty is that of these means and of the baseline's.
-        """
-        entries = self._ledger.measured
-        if not entries:
-            raise self._ledger.nothing_feasible([], np.empty(0))
-        fits = self._fits(entries)
-        view = Judge(self._ledger, entries, fits).judge([], self._rows(entries, []))
-        best = view.likeliest()
-        if best is None:
-            raise self._ledger.nothing_feasible(entries, view.excess)
-        outcome = self._ledger.outcome(entries)
-        base = self._ledger.base_row(entries)
-        value = values_of(self._problem, row_of(outcome, best), row_of(outcome, base))
-        variances = {name: fit.mean_variance for name, fit in fits.items()}
-        notes = []
-        if needs_baseline(self._problem) and entries[base].setting != self._problem.default:
-            stand_in = dict(entries[base].setting)
-            notes.append(f"the default gave no figure: compared with {stand_in}")
-        return Recommendation(
-            setting=view.settings[best],
-            time_s=float(outcome.time_s[best]),
-            energy_j=float(outcome.energy_j[best]),
-            objective=float(value),
-            uncertainty=objective_sd(self._problem, outcome, best, base, variances),
-            confidence=view.confidence(),
-            kept=float(view.kept[best]) if self._problem.constraints else None,
-            notes=tuple(notes),
-        )
-
-    def _first(self, anything_runs: bool) -> Setting | None:
-        """Return the start, the default where it is needed, else a way out of failures."""
-        start, default = self._problem.start or self._problem.default, self._problem.default
-        wanted = [start] if self._problem.start is not None or not anything_runs else []
-        if not anything_runs or needs_baseline(self._problem):
-            wanted.append(default)
-        for setting in wanted:
-            if setting not in self._ledger and allowed(self._problem.space, setting):
-                return setting
-        return None if anything_runs else self._lines.away(start, self._ledger.failed)
+    def _believed(self, entries: list[Entry]) -> Believed:
+        return believed_of(self._fits(entries), self._rows(entries, []))
 
     def _candidates(self, here: Judgement, entries: list[Entry]) -> list[Setting]:
         """Return what is in reach on the best setting's lines before walls, and on its rivals'."""
@@ -153,9 +91,7 @@ class LinearSearch:
 
     def _pick(self, view: Judgement, gains: Floats, rows: Floats) -> Setting | None:
         prices = self._prices(view)
-        settled = np.zeros(len(gains), dtype=np.bool_)
-        settled[: view.told] = [entry.settled for entry in self._ledger.measured]
-        pays = self._pays(gains, prices) & ~settled
+        pays = self._pays(gains, prices) & ~self._settled(len(gains))
         if not pays.any():
             # a gain too small to see is no reason to leave a direction unlooked at
             looked_for = np.maximum(gains, self._smallest_gain * 1.001)
@@ -171,54 +107,3 @@ class LinearSearch:
         scopes = [scope_of(self._problem.space, best, view.settings[i]) for i in close]
         cheapest = [i for i, scope in zip(close, scopes, strict=True) if scope == min(scopes)]
         return view.settings[max(cheapest, key=lambda i: (worth[i], -i))]
-
-    def _prices(self, view: Judgement) -> Floats:
-        """Return what a trial of each row costs, in trials at the best setting; at least one."""
-        prices = np.ones(len(view.merit))
-        if view.feasible.any():  # else the merit says nothing of the cost
-            worse = view.merit - view.merit[view.best] + 0.5 * view.variance  # of a log-normal
-            prices = np.exp(np.clip(worse, 0.0, 20.0))
-        trial_s = self._ledger.mean_work * self._ledger.time_s(view.settings[view.best])
-        if trial_s > 0:
-            best = view.settings[view.best]
-            space = self._problem.space
-            lost_s = [self._ledger.overhead_s(scope_of(space, best, s)) for s in view.settings]
-            prices = prices + np.array(lost_s) / trial_s
-        return np.asarray(prices)
-
-    def _pays(self, gains: Floats, prices: Floats) -> NDArray[np.bool_]:
-        """Return which trials gain more than they cost; a trial's work counts for the job."""
-        enough = gains > self._smallest_gain
-        if self._problem.remaining_work is None:
-            return enough
-        work = self._ledger.mean_work
-        left = max(0.0, self._problem.remaining_work - self._ledger.work - work)
-        return np.asarray(enough & (gains * left > (prices - 1.0) * work))
-
-    def _chance_to_run(self, rows: Floats, told: int) -> Floats:
-        """Return how likely each row runs: how near it is to what ran and to what failed."""
-        failed = self._ledger.failed
-        if not failed:
-            return np.ones(len(rows))
-        ran = self._surface.likeness(rows, rows[:told]).max(axis=1)
-        broke = self._surface.likeness(rows, self._surface.coordinates.of(failed)).max(axis=1)
-        return np.asarray(ran / (ran + broke))
-
-    def _rows(self, entries: list[Entry], candidates: list[Setting]) -> Floats:
-        achieved = []
-        for entry in entries:
-            did = entry.observations[-1].achieved
-            achieved.append(Setting({**entry.setting, **did.only(self._problem.space.names)}))
-        return self._surface.coordinates.of(achieved + candidates)
-
-    def _fits(self, entries: list[Entry]) -> dict[str, Fit]:
-        """Return the surface of each column that every entry told."""
-        rows = self._rows(entries, [])
-        counts = np.array([float(len(entry.observations)) for entry in entries])
-        fits = {}
-        for name in COLUMNS:
-            means = [mean for e in entries if (mean := e.mean(name)) is not None and mean > 0]
-            if len(means) == len(entries):
-                floor = np.array([entry.relative_sd(name) or 0.0 for entry in entries]) ** 2
-                fits[name] = self._surface.fit(rows, np.log(np.array(means)), counts, floor)
-        return fits
