@@ -25,7 +25,7 @@ from lowjoule.source import Source
 Floats = NDArray[np.float64]
 
 _LISTED = 20
-_CROSSED = 15  # frontier points whose intervals are drawn
+_CROSSED = 9  # frontier points whose intervals are drawn
 _VIEW = 1.5
 
 
@@ -193,8 +193,8 @@ class PredictionReport:
         anchors = np.flatnonzero(self._anchors())
         crossed = self.frontier_rows[spread(len(self.frontier_rows), _CROSSED)]
         series = [
-            self._series("predicted settings", Role.POINTS, view),
-            self._series("predicted frontier", Role.LINE, self.frontier_rows, crossed=crossed),
+            self._series("settings", Role.POINTS, view),
+            self._series("frontier", Role.LINE, self.frontier_rows, crossed=crossed),
             self._series("anchors", Role.ANCHOR, anchors),
         ]
         base = self.default
